@@ -1,0 +1,31 @@
+"""Entry points that a `memory/` folder in the user's repository cannot shadow."""
+
+import os
+import sys
+
+
+def cli() -> None:
+    """Run the command line."""
+    _put_own_folder_first()
+    from memory.cli.main import main
+
+    main()
+
+
+def hook() -> None:
+    """Run one hook of a coding agent."""
+    _put_own_folder_first()
+    from memory.guard.hook import main
+
+    main()
+
+
+def _put_own_folder_first() -> None:
+    # This file lies beside the three packages, in a checkout as in site-packages. os.path, not
+    # pathlib: a hook pays for every import.
+    here = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
+    sys.path[:] = [here, *(entry for entry in sys.path if entry not in ("", here))]
+
+
+if __name__ == "__main__":
+    cli()
