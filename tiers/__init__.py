@@ -1,0 +1,1 @@
+"""Where memories live: hot files, deep index, archive, and the queue between them."""
