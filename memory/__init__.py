@@ -1,0 +1,1 @@
+"""The product: what agents, people and operators touch."""

@@ -1,0 +1,249 @@
+"""Talks to the engine of a home over its socket, starting it when it is gone.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from memory.errors import EngineFailed, EngineUnreachable, HomeRefused, UsageError
+from memory.home_lock import HomeLock, socket_path
+from memory.version import installed_version
+
+_START_S = 30.0
+_CALL_S = 120.0
+_RETRIES = 8
+_LONGEST_LOG_BYTES = 5 * 2**20
+
+
+class EngineClient:
+    """Calls the engine's verbs. One process uses one client from one thread.
+
+    Every verb may be repeated without doing anything twice, so a call whose engine died is sent
+    again to the next one.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._socket = socket_path(home)
+        self._connection: http.client.HTTPConnection | None = None
+
+    def call(self, verb: str, request: Mapping[str, Any], *, timeout_s: float = _CALL_S) -> Any:
+        """Ask a verb and return its answer as plain values.
+
+        Raises UsageError, EngineFailed with the engine's own words, or EngineUnreachable.
+        """
+        body = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        for attempt in range(_RETRIES):
+            try:
+                response = self._send("POST", f"/v1/{verb}", body, timeout_s)
+                return _answer(response.status, response.read())
+            except (OSError, http.client.HTTPException) as exc:
+                self.close()
+                if attempt == _RETRIES - 1:
+                    raise EngineUnreachable(f"the engine went away: {exc}") from exc
+        raise AssertionError("unreachable")
+
+    def lines(self, verb: str, request: Mapping[str, Any]) -> Iterator[bytes]:
+        """Ask a verb that answers with lines, and yield them as they come."""
+        body = json.dumps(request).encode()
+        try:
+            response = self._send("POST", f"/v1/{verb}", body, _CALL_S)
+            if response.status != 200:
+                _answer(response.status, response.read())
+            yield from response
+        except (OSError, http.client.HTTPException) as exc:
+            raise EngineUnreachable(f"the engine went away: {exc}") from exc
+        finally:
+            self.close()
+
+    def is_running(self) -> bool:
+        """Say whether an engine answers, without starting one."""
+        return self._health() is not None
+
+    def stop(self, *, wait_s: float = 40.0) -> bool:
+        """Ask the engine to drain and end, and wait until it has; False when there is none."""
+        if self._health() is None:
+            return False
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self._request("POST", "/v1/stop", b"{}", 10.0).read()
+        self.close()
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline:
+            if not _is_locked(self._home):
+                return True
+            time.sleep(0.02)
+        raise EngineUnreachable(
+            "the engine does not end", hint=f"end it by hand: kill {self._owner_pid()}"
+        )
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _send(
+        self, method: str, path: str, body: bytes, timeout_s: float
+    ) -> http.client.HTTPResponse:
+        if self._connection is None:
+            self._ensure()
+        return self._request(method, path, body, timeout_s)
+
+    def _request(
+        self, method: str, path: str, body: bytes, timeout_s: float
+    ) -> http.client.HTTPResponse:
+        if self._connection is None:
+            self._connection = _SocketConnection(self._socket)
+        self._connection.timeout = timeout_s
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(timeout_s)
+        self._connection.request(
+            method, path, body=body, headers={"Content-Type": "application/json"}
+        )
+        return self._connection.getresponse()
+
+    def _health(self) -> dict[str, Any] | None:
+        try:
+            response = self._request("GET", "/healthz", b"", 5.0)
+            found: dict[str, Any] = json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError):
+            self.close()
+            return None
+        return found
+
+    def _ensure(self) -> None:
+        """See that an engine of this version or a newer one answers."""
+        health = self._health()
+        if health is not None and _is_older(str(health.get("version")), installed_version()):
+            self.stop()
+            health = None
+        if health is not None:
+            return
+        try:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = (self._home / "start.lock").open("a")
+        except OSError as exc:
+            raise HomeRefused(f"{self._home} cannot be used: {exc.strerror or exc}") from exc
+        with lock:
+            # Many fronts may find the engine gone at once; one starts it, the others wait here.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self._health() is None:
+                self._start()
+
+    def _start(self) -> None:
+        engine = self._spawn()
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            if self._health() is not None:
+                return
+            code = engine.poll()
+            if code not in (None, 0):
+                raise EngineUnreachable(
+                    f"the engine did not start: {self._last_words()}",
+                    hint=f"see {self._home / 'engine.log'}",
+                )
+            if code == 0 and not _is_locked(self._home):
+                engine = self._spawn()
+            time.sleep(0.01)
+        raise EngineUnreachable(
+            f"the engine did not answer within {_START_S:.0f} s",
+            hint=f"see {self._home / 'engine.log'}",
+        )
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        log = self._home / "engine.log"
+        with contextlib.suppress(FileNotFoundError):
+            if log.stat().st_size > _LONGEST_LOG_BYTES:
+                log.replace(log.with_suffix(".log.1"))
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, str(launcher()), "serve", "--detached"],
+                cwd=self._home,
+                env={**os.environ, "TIERMEM_HOME": str(self._home)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def _last_words(self) -> str:
+        try:
+            lines = (self._home / "engine.log").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return "it said nothing"
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+
+    def _owner_pid(self) -> int:
+        owner = HomeLock(self._home).owner()
+        return owner.pid if owner else 0
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def launcher() -> Path:
+    """Find the file that starts tiermem whatever folder one stands in."""
+    root = Path(__file__).resolve().parents[2]
+    installed = root / "tiermem_launch.py"
+    return installed if installed.is_file() else root / "scripts" / "launch.py"
+
+
+def _answer(status: int, body: bytes) -> Any:
+    try:
+        data = json.loads(body)
+    except ValueError as exc:
+        raise EngineFailed(f"the engine answered {status} without JSON") from exc
+    if status == 200:
+        return data
+    kind = UsageError if status in (400, 422) else None
+    if kind is not None:
+        raise kind(data["detail"], hint=data["hint"])
+    raise EngineFailed(
+        data["detail"], hint=data["hint"], code=data["code"], retryable=data["retryable"]
+    )
+
+
+def _is_older(theirs: str, ours: str) -> bool:
+    return _numbers(theirs) < _numbers(ours) if "source" not in ours else False
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    plain = version.partition("+")[0].split(".")
+    return tuple(int(part) if part.isdigit() else 0 for part in plain)
+
+
+def _is_locked(home: Path) -> bool:
+    """Ask whether some process owns the home, by our own lock, never by a store's."""
+    try:
+        descriptor = os.open(home / "engine.lock", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

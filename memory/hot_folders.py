@@ -1,0 +1,63 @@
+"""The hot roots of the projects that this engine serves, one value and one lock for each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory.projects import Project
+from tiers import git
+from tiers.hot import HotTier
+
+
+@dataclass(slots=True)
+class HotFolder:
+    """One project's hot root. `lock` guards the files and their manifest within this process."""
+
+    key: str
+    hot: HotTier
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    #: What a file's last look complained of: path → reason.
+    problems: dict[str, str] = field(default_factory=dict)
+    #: What the index says of a memory: id → (revision, hook, weight).
+    hooks: dict[str, tuple[int, str, int]] = field(default_factory=dict)
+
+    def head(self) -> str:
+        """What is checked out where the hot root lies; empty outside of a repository."""
+        repository = git.find_repository(self.hot.root)
+        return git.head(repository) if repository else ""
+
+
+class HotFolders:
+    """Hot folders by project key, made when first asked for. Any thread may use it."""
+
+    def __init__(self, home: Path, find: Callable[[str], Project | None]) -> None:
+        self._home = home
+        self._find = find
+        self._folders: dict[str, HotFolder] = {}
+        self._lock = threading.Lock()  # guards _folders
+
+    def get(self, key: str) -> HotFolder:
+        """Give a project's folder; a project that is not registered lives at the default place."""
+        with self._lock:
+            folder = self._folders.get(key)
+            if folder is None:
+                folder = self._folders[key] = self._make(key)
+            return folder
+
+    def all(self) -> list[HotFolder]:
+        with self._lock:
+            return list(self._folders.values())
+
+    def drop(self, key: str) -> None:
+        """Look at a project's settings again when it is next asked for."""
+        with self._lock:
+            self._folders.pop(key, None)
+
+    def _make(self, key: str) -> HotFolder:
+        project = self._find(key) or Project(key=key, name=key, anchor="")
+        return HotFolder(
+            key, HotTier(project.hot_folder(self._home), project.state_folder(self._home))
+        )

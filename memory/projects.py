@@ -1,0 +1,221 @@
+"""Which project a folder belongs to, and where its hot root lies. Standard library only.
+
+A project's key is a UUID made at first use and bound to an anchor: the git common dir, so that
+worktrees share one memory, else the folder. `tiermem init` also writes the UUID into the folder, so
+that a moved folder keeps its key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tomllib
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from memory.errors import HomeRefused, ProjectRefused, UsageError
+from tiers import git
+
+PROJECT_FILE = ".tiermem.toml"
+_REGISTRY = "projects.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project as this home knows it.
+
+    `hot_root` is empty for the default place below the home.
+    """
+
+    key: str
+    name: str
+    anchor: str
+    remote: str = ""
+    hot_root: str = ""
+    tracked: bool = False
+
+    def hot_folder(self, home: Path) -> Path:
+        return Path(self.hot_root) if self.hot_root else self.state_folder(home) / "memory"
+
+    def state_folder(self, home: Path) -> Path:
+        """Where lock and snapshots lie: never inside the watched hot root."""
+        return home / "projects" / self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a folder is by itself, before any registry is asked."""
+
+    root: Path
+    anchor: str
+    remote: str
+    declared: str
+
+
+def look(folder: Path) -> Place:
+    """Read which repository or marked folder `folder` belongs to; runs no program.
+
+    Raises UsageError when the folder is none or its id file cannot be read.
+    """
+    start = folder.absolute()
+    if not start.is_dir():
+        raise UsageError(f"{start} is no folder", hint="give a folder with --project DIR")
+    start = start.resolve()
+    if repository := git.find_repository(start):
+        return Place(
+            repository.root,
+            str(repository.common),
+            git.remote(repository),
+            _declared(repository.root),
+        )
+    for candidate in (start, *start.parents):
+        if (candidate / PROJECT_FILE).is_file():
+            return Place(candidate, str(candidate), "", _declared(candidate))
+    return Place(start, str(start), "", "")
+
+
+class Projects:
+    """The registry of a home: one JSON file, replaced as a whole under a lock."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._path = home / _REGISTRY
+
+    def all(self) -> list[Project]:
+        return list(self._load().values())
+
+    def find(self, folder: Path) -> Project | None:
+        """Find the project of a folder without registering anything.
+
+        Raises ProjectRefused when the folder's id file names a project that lives elsewhere.
+        """
+        return _match(look(folder), self._load())
+
+    def resolve(self, folder: Path) -> Project:
+        """Find the project of a folder, registering it at first use."""
+        place = look(folder)
+        known = _match(place, self._load())
+        if known is not None and known.anchor == place.anchor:
+            return known
+        with self._locked() as projects:
+            known = _match(place, projects)
+            project = replace(known, anchor=place.anchor) if known else _new(place)
+            projects[project.key] = project
+            return project
+
+    def by_key(self, key: str) -> Project | None:
+        return self._load().get(key)
+
+    def adopt(self, folder: Path) -> Project:
+        """Bind the project that a folder's id file names to that folder."""
+        place = look(folder)
+        with self._locked() as projects:
+            known = projects.get(place.declared) or _by_anchor(place, projects) or _new(place)
+            projects[known.key] = replace(known, anchor=place.anchor, remote=place.remote)
+            return projects[known.key]
+
+    def set_hot_root(self, key: str, hot_root: Path | None, *, tracked: bool = False) -> Project:
+        """Choose where a project's hot files lie; None means the default place."""
+        with self._locked() as projects:
+            text = str(hot_root) if hot_root else ""
+            projects[key] = replace(projects[key], hot_root=text, tracked=tracked)
+            return projects[key]
+
+    def _load(self) -> dict[str, Project]:
+        try:
+            data = json.loads(self._path.read_text(encoding="utf-8"))
+            return {key: Project(**entry) for key, entry in data.items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, AttributeError) as exc:
+            raise HomeRefused(
+                f"cannot read {self._path}: {exc}", hint="restore that file from a backup"
+            ) from exc
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[dict[str, Project]]:
+        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self._home / f"{_REGISTRY}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            projects = self._load()
+            before = dict(projects)
+            yield projects
+            if projects != before:
+                self._store(projects)
+
+    def _store(self, projects: dict[str, Project]) -> None:
+        text = json.dumps({key: asdict(entry) for key, entry in projects.items()}, indent=2)
+        temporary = self._path.with_suffix(".new")
+        with temporary.open("w", encoding="utf-8") as handle:
+            handle.write(text + "\n")
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(self._path)
+
+
+def write_id_file(root: Path, key: str) -> bool:
+    """Write the project's UUID into its folder, keeping what the file holds; False if it is there.
+
+    Raises UsageError when the file names another project.
+    """
+    path = root / PROJECT_FILE
+    declared = _declared(root)
+    if declared == key:
+        return False
+    if declared:
+        raise UsageError(f"{path} names the project {declared}", hint="run: tiermem init --adopt")
+    kept = path.read_text(encoding="utf-8") if path.is_file() else ""
+    path.write_text(f'project = "{key}"\n{kept}', encoding="utf-8")
+    return True
+
+
+def _match(place: Place, projects: dict[str, Project]) -> Project | None:
+    declared = projects.get(place.declared) if place.declared else None
+    if declared is None:
+        return _by_anchor(place, projects)
+    if declared.anchor == place.anchor:
+        return declared
+    # A project whose old place is gone, and which has the same remote, has moved here.
+    if not Path(declared.anchor).exists() and declared.remote == place.remote:
+        return declared
+    raise ProjectRefused(
+        f"{place.root / PROJECT_FILE} names the project that lives at {declared.anchor}"
+    )
+
+
+def _by_anchor(place: Place, projects: dict[str, Project]) -> Project | None:
+    anchors = {project.anchor: project for project in projects.values()}
+    if place.anchor in anchors:
+        return anchors[place.anchor]
+    if place.root != Path(place.anchor):
+        return None
+    # Outside of git, a folder belongs to the nearest folder above it that is a project.
+    for parent in place.root.parents:
+        if str(parent) in anchors:
+            return anchors[str(parent)]
+    return None
+
+
+def _new(place: Place) -> Project:
+    return Project(
+        key=place.declared or str(uuid.uuid4()),
+        name=place.root.name or "root",
+        anchor=place.anchor,
+        remote=place.remote,
+    )
+
+
+def _declared(root: Path) -> str:
+    path = root / PROJECT_FILE
+    try:
+        with path.open("rb") as handle:
+            found = tomllib.load(handle).get("project", "")
+        return str(uuid.UUID(found)) if found else ""
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, tomllib.TOMLDecodeError, ValueError, TypeError, AttributeError) as exc:
+        raise UsageError(f"cannot read {path}: {exc}", hint="repair or remove that file") from exc
