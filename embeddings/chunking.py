@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from embeddings.blocks import Block, blocks, one_line
+
 #: Tokens that models add to a text, such as [CLS] and [SEP].
 SPECIAL_TOKENS = 2
 
@@ -18,13 +20,10 @@ _JOIN_BELOW = 0.25
 
 #: Title and headings may take this share of the window.
 _CONTEXT_SHARE = 0.25
-_HEADING_CHARACTERS = 120
 
 # Tokenizers may count a run of any length as one unknown token, so characters are bounded too.
 _CHARACTERS_PER_TOKEN = 32
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|\Z)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
 #: Where a text may be cut, best first.
 _CUTS = (
     re.compile(r"\n[ \t]*\r?\n"),
@@ -59,22 +58,23 @@ def chunk(
 
     A text that fits is one chunk. Others are cut at headings, then between paragraphs and code
     fences, then at lines, sentences, words, and only then inside a word. Small sections share a
-    chunk. Every character but white space is in exactly one chunk, in order. A text without
-    anything but white space is one chunk if there is a title, else none.
+    chunk. A chunk has at most 32 characters for each token of the window, however few tokens a
+    long run of characters counts as. Every character but white space is in exactly one chunk, in
+    order. A blank text is one chunk if there is a title, else none.
 
     `count_tokens` counts without special tokens; for a model with a document prefix, give a window
     that is smaller by the prefix. Takes time in proportion to the text.
     """
     if window_tokens < SMALLEST_WINDOW:
         raise ValueError(f"a window of {window_tokens} tokens is less than {SMALLEST_WINDOW}")
-    ruler = _Ruler(count_tokens, window_tokens - SPECIAL_TOKENS, _one_line(title))
+    ruler = _Ruler(count_tokens, window_tokens - SPECIAL_TOKENS, one_line(title))
     shown = _trimmed(text)
     if not shown:
         return [_chunk("", ruler.context((), ruler.budget), 0)] if ruler.title else []
     if ruler.fits(shown, ruler.budget):
         room = ruler.budget - ruler.count(shown)
         return [_chunk(shown, ruler.context((), room), 0)]
-    pieces = [piece for block in _Scanner().blocks(text) for piece in _fitting(block, text, ruler)]
+    pieces = [piece for block in blocks(text) for piece in _fitting(block, text, ruler)]
     groups = [
         (_trimmed(text[group[0].start : group[-1].end]), ruler.above(group[0].path))
         for group in _packed(pieces, ruler)
@@ -87,26 +87,6 @@ def _chunk(text: str, context: str, ordinal: int) -> Chunk:
     embedded = "\n".join(part for part in (context, text) if part)
     digest = hashlib.sha256(embedded.encode("utf-8", "surrogatepass")).hexdigest()
     return Chunk(text, ordinal, digest, embedded)
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Headings, if any, and the paragraph or code fence below them.
-
-    Blocks follow each other without gaps. `above` is the path of headings the block stands under,
-    `inner` that of its content, which begins at `content`.
-    """
-
-    start: int
-    content: int
-    end: int
-    above: tuple[str, ...]
-    inner: tuple[str, ...]
-    is_fence: bool
-
-    @property
-    def has_heading(self) -> bool:
-        return self.content > self.start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,14 +122,16 @@ class _Ruler:
         return self.budget - self._context_of(path)[1]
 
     def context(self, path: tuple[str, ...], room: int) -> str:
-        """Join title and headings, leaving out the outermost headings until they fit."""
+        """Join title and headings, leaving out outer headings, then the title's end, to fit."""
         for first in range(len(path) + 1):
             parts = dict.fromkeys(part for part in (self.title, *path[first:]) if part)
             text = " > ".join(parts)
             if self.fits(text + "\n", room):
                 return text
-        # One token less: the line break after it may cost one where white space counts.
-        return self.title[: _cut(self.title, 0, len(self.title), room - 1, self)].strip()
+        words = self.title.split()
+        while words and not self.fits(" ".join(words) + "\n", room):
+            words.pop()
+        return " ".join(words)
 
     def _context_of(self, path: tuple[str, ...]) -> tuple[str, int]:
         if path not in self._contexts:
@@ -158,83 +140,7 @@ class _Ruler:
         return self._contexts[path]
 
 
-class _Scanner:
-    """Divides a text into blocks, line by line."""
-
-    def __init__(self) -> None:
-        self._path: tuple[tuple[int, str], ...] = ()
-        self._above: tuple[str, ...] = ()
-        self._start = 0
-        self._content: int | None = None  # none while the block has headings alone
-        self._fence = ""
-        self._is_fence = False
-        self._is_over = False  # the next line that is not blank begins a block
-
-    def blocks(self, text: str) -> Iterator[_Block]:
-        for at, line in _lines(text):
-            heading = None if self._fence else _HEADING.match(line)
-            opened = "" if self._fence or heading else _opening_fence(line)
-            if self._content is not None and self._ends_before(line, bool(heading or opened)):
-                yield self._block(at)
-                self._begin(at)
-            if heading:
-                self._enter(len(heading[1]), _heading_name(line[heading.end() :]))
-            else:
-                self._take(at, line, opened)
-        if self._start < len(text):
-            yield self._block(len(text))
-
-    def _ends_before(self, line: str, is_mark: bool) -> bool:
-        return is_mark or (self._is_over and not self._fence and bool(line.strip()))
-
-    def _block(self, end: int) -> _Block:
-        content = end if self._content is None else self._content
-        inner = _names(self._path)
-        return _Block(self._start, content, end, self._above, inner, self._is_fence)
-
-    def _begin(self, at: int) -> None:
-        self._start, self._content = at, None
-        self._above = _names(self._path)
-        self._is_fence = self._is_over = False
-
-    def _enter(self, level: int, name: str) -> None:
-        outer = tuple(entry for entry in self._path if entry[0] < level)
-        self._path = (*outer, (level, name))
-
-    def _take(self, at: int, line: str, opened: str) -> None:
-        is_blank = not line.strip()
-        if self._content is None and not is_blank:
-            self._content = at
-        if opened:
-            self._fence, self._is_fence = opened, True
-        elif self._fence and _closes(line, self._fence):
-            self._fence, self._is_over = "", True
-        elif is_blank and self._content is not None and not self._fence:
-            self._is_over = True
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at) + 1 or len(text)
-        yield at, text[at:end]
-        at = end
-
-
-def _opening_fence(line: str) -> str:
-    """Return the mark of a fence that this line opens; empty when it opens none."""
-    match = _FENCE.match(line)
-    if match is None or (match[1][0] == "`" and "`" in match[2]):
-        return ""
-    return match[1]
-
-
-def _closes(line: str, fence: str) -> bool:
-    mark = line.strip()
-    return len(mark) >= len(fence) and not mark.strip(fence[0])
-
-
-def _fitting(block: _Block, text: str, ruler: _Ruler) -> Iterator[_Piece]:
+def _fitting(block: Block, text: str, ruler: _Ruler) -> Iterator[_Piece]:
     """Measure a block, and cut it where it is larger than a chunk."""
     start, path = block.start, block.above
     while start < block.end:
@@ -253,7 +159,7 @@ def _fitting(block: _Block, text: str, ruler: _Ruler) -> Iterator[_Piece]:
         start, path = end, block.inner
 
 
-def _fence_fits_alone(block: _Block, text: str, ruler: _Ruler) -> bool:
+def _fence_fits_alone(block: Block, text: str, ruler: _Ruler) -> bool:
     """Say whether a fence can only be kept whole without the headings before it."""
     return (
         block.is_fence
@@ -265,8 +171,6 @@ def _fence_fits_alone(block: _Block, text: str, ruler: _Ruler) -> bool:
 
 def _cut(text: str, start: int, end: int, room: int, ruler: _Ruler) -> int:
     """Find the best place to end a piece that starts at `start` and fits the room."""
-    if room <= 0:
-        return start
     length = _fitting_length(text, start, end, room, ruler)
     stop = start + length
     if stop == end:
@@ -315,18 +219,6 @@ def _joins(group: Sequence[_Piece], tokens: int, piece: _Piece, ruler: _Ruler) -
     if tokens + piece.tokens > room:
         return False
     return not piece.is_heading or tokens < _JOIN_BELOW * room
-
-
-def _heading_name(text: str) -> str:
-    return _one_line(text).rstrip("#").rstrip()
-
-
-def _names(path: Sequence[tuple[int, str]]) -> tuple[str, ...]:
-    return tuple(name for _, name in path if name)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text[: 4 * _HEADING_CHARACTERS].split())[:_HEADING_CHARACTERS]
 
 
 def _trimmed(text: str) -> str:

@@ -174,6 +174,9 @@ class App:
         return all(drained.values())
 
     def _reconcile_deep(self) -> None:
+        if self.archive.last_seq() == 0 and not (self.home / "deep").exists():
+            # An empty home has nothing to compare, and an open index costs 70 MB (2026-11-30).
+            return
         try:
             self.reconciler.deep_store()
         except (TierError, EmbeddingError) as exc:

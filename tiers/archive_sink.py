@@ -19,7 +19,8 @@ class ArchiveSink:
         self._catalogue = catalogue
 
     def apply(self, deliveries: Sequence[Delivery]) -> Collection[str]:
-        """Append a batch in one transaction."""
+        """Append a batch in one transaction, opening the archive if it could not be opened yet."""
+        self._archive.open()
         records = [delivery.record for delivery in deliveries if delivery.record is not None]
         for outcome in self._archive.append(records):
             if outcome.fate is Appended.RENUMBERED:

@@ -52,6 +52,7 @@ class EdgeStore:
     that would stop every thread of the process. A store that holds points keeps its own active
     vector, whatever the spec says. IDF is taken over the projects that a condition names. Large
     writes are cut in slices, so StoreFull may come after a part; writing again completes it.
+    `search_threads` counts when the store is created.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import qdrant_edge as qe
 
+from tiers.deep import INDEXED_FIELDS
 from tiers.errors import InvalidPoint
 from tiers.filters import (
     All,
@@ -29,8 +30,10 @@ _MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
 
 
 def compile_filter(condition: Filter) -> qe.Filter:
-    """Build the engine's filter; every payload that can be stored is judged as in Python.
+    """Build the engine's filter, which judges every payload as `matches` does.
 
+    That holds while an indexed integer, flag or time field has values of its own kind, as those
+    of `chunk_payload` have: an integer index does not see fractions.
     Raises InvalidPoint for a field name with a quotation mark, which the engine cannot address.
     """
     compiled = _compile(condition)
@@ -95,17 +98,29 @@ def _number_range(bounds: NumberRange) -> Any:
     values = (bounds.gte, bounds.gt, bounds.lte, bounds.lt)
     if any(value is not None and math.isnan(value) for value in values):
         return _any_of([])  # The engine would order NaN above every number.
-    gte, gt, lte, lt = values
-    return qe.FieldCondition(
-        _key(bounds.field), range=qe.RangeFloat(gte=gte, gt=gt, lte=lte, lt=lt)
-    )
+    if INDEXED_FIELDS.get(bounds.field) == "datetime":
+        return _any_of([])  # Its index would compare with microseconds.
+    return qe.FieldCondition(_key(bounds.field), range=qe.RangeFloat(**_tightest(*values)))
 
 
 def _time_range(bounds: TimeRange) -> Any:
-    gte, gt, lte, lt = map(time_bound, (bounds.gte, bounds.gt, bounds.lte, bounds.lt))
-    return qe.FieldCondition(
-        _key(bounds.field), range=qe.RangeDateTime(gte=gte, gt=gt, lte=lte, lt=lt)
-    )
+    if INDEXED_FIELDS.get(bounds.field) == "integer":
+        return _any_of([])  # Its index would take the numbers for microseconds.
+    sides = {
+        side: time_bound(moment)
+        for side, moment in _tightest(bounds.gte, bounds.gt, bounds.lte, bounds.lt).items()
+    }
+    return qe.FieldCondition(_key(bounds.field), range=qe.RangeDateTime(**sides))
+
+
+def _tightest(gte: Any, gt: Any, lte: Any, lt: Any) -> dict[str, Any]:
+    """Keep one bound a side: of `gte` and `gt`, an index of the engine heeds only one."""
+    sides = {"gte": gte, "gt": gt, "lte": lte, "lt": lt}
+    if gte is not None and gt is not None:
+        del sides["gte" if gt >= gte else "gt"]
+    if lte is not None and lt is not None:
+        del sides["lte" if lt <= lte else "lt"]
+    return sides
 
 
 def _can_be_stored(value: str | int | bool) -> bool:

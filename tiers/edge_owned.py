@@ -75,7 +75,7 @@ class OwnedShard:
         if meta is None:
             raise StoreDamaged(f"{self._folder.path / 'meta.json'} is missing", hint=REBUILD_HINT)
         _refuse_other_dimensions(meta, spec)
-        self._shard = load_shard(shard, meta.vectors, self._search_threads)
+        self._shard = load_shard(shard)
         self._folder.set_current(shard)
         self._meta = meta
         self._finish_vectors()

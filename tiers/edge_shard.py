@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import qdrant_edge as qe
 
@@ -36,10 +37,22 @@ _MIN_FREE_BYTES_IN_MEMORY = 256 * 2**20
 def create_shard(path: Path, vectors: Mapping[str, int], search_threads: int) -> None:
     """Create an empty shard with its indexes, safe from a power loss."""
     # The engine syncs some forty files for each index: 6 s on a disk, 0.1 s this way (2026-11-30).
-    with TemporaryDirectory(prefix="making-", dir=_scratch_root(path.parent)) as scratch:
-        made = Path(scratch) / "shard"
-        _create_in(made, vectors, search_threads)
-        copy_tree(made, path)
+    with _scratch_folder(path) as scratch:
+        _create_in(scratch / "shard", vectors, search_threads)
+        copy_tree(scratch / "shard", path)
+
+
+@contextmanager
+def _scratch_folder(path: Path) -> Iterator[Path]:
+    # Named after the shard, so that the next attempt finds what a killed one left.
+    key = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+    scratch = _scratch_root(path.parent) / f"making-{key}"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(mode=0o700)
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _scratch_root(otherwise: Path) -> Path:
@@ -59,9 +72,9 @@ def _create_in(path: Path, vectors: Mapping[str, int], search_threads: int) -> N
         shard.close()
 
 
-def load_shard(path: Path, vectors: Mapping[str, int], search_threads: int) -> qe.EdgeShard:
-    """Load a shard. Only the owner of the folder's lock may: a refused load damages it."""
-    return qe.EdgeShard.load(str(path), _config(vectors, search_threads))
+def load_shard(path: Path) -> qe.EdgeShard:
+    """Load a shard as it was created. Only the owner of the lock may: a refused load damages it."""
+    return qe.EdgeShard.load(str(path))
 
 
 def vector_added(name: str, dimension: int) -> qe.UpdateOperation:

@@ -18,14 +18,18 @@ _MIGRATIONS = Path(__file__).parent / "sql" / "home"
 class HomeDatabase:
     """One file, one writing and one reading connection; any thread may use either.
 
-    A transaction is durable when `write` returns (WAL, synchronous FULL).
+    A transaction is durable when `write` returns (WAL, synchronous FULL). Beyond `max_bytes`,
+    where given, a write is refused as it is on a full disk.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, max_bytes: int | None = None) -> None:
         self._path = path
         with sqlite_errors(path):
             self._writer = connect(path)
             migrate(self._writer, _MIGRATIONS)
+            if max_bytes is not None:
+                (page_size,) = self._writer.execute("PRAGMA page_size").fetchone()
+                self._writer.execute(f"PRAGMA max_page_count = {max(1, max_bytes // page_size)}")
             self._reader = connect(path)
         self._write_lock = threading.RLock()  # guards _writer and _depth
         self._read_lock = threading.Lock()  # guards _reader
@@ -40,13 +44,13 @@ class HomeDatabase:
                 if self._depth == 1:
                     self._writer.execute("BEGIN IMMEDIATE")
                 yield self._writer
+                if self._depth == 1:
+                    self._writer.execute("COMMIT")
             except BaseException:
+                # A commit can fail too, and a transaction left open would fail every later one.
                 if self._depth == 1 and self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
-            else:
-                if self._depth == 1:
-                    self._writer.execute("COMMIT")
             finally:
                 self._depth -= 1
 

@@ -84,7 +84,7 @@ def fit_block(
     # An empty line may set the block apart.
     fixed = [*human.splitlines(), BEGIN, END, ""]
     rows, room = max_lines - len(fixed), max_bytes - sum(map(_cost, fixed))
-    if len(lines) <= rows and sum(map(_cost, lines)) <= room:
+    if not lines or (len(lines) <= rows and sum(map(_cost, lines)) <= room):
         return list(lines)
     rows, room = rows - 1, room - _cost(pointer(len(lines)))
     kept: list[str] = []

@@ -19,9 +19,11 @@ TRAPS = st.sampled_from(
     [
         "yes", "No", "null", "~", "true", "2024-01-01", "2024-01-01T10:00:00Z", "1.10", "0x1f",
         "1e5", "1:30", "- x", "a: b", "a #b", "#x", "'", '"', "\\", "\n", " x ", "[a]", "{a: b}",
-        "&a", "*a", "!x", "|", ">", "%", "@", "`", "---", "...", "---\nid: 9\n---", "a:", "?", "? a",
-        "=", "<<", "\t", "x\ty", "\x85", "\u2028", "\ufeff", "\x00", "\x7f", "é", "記憶", "🙂", "+++",
-        "key: 'v'", "```\n---\n```", "<!-- tiermem:end -->", "", ".inf", "nan", "-1", "+1", "a\r\nb",
+        "&a", "*a", "!x", "|", ">", "%", "@", "`", "---", "...", "---\nid: 9\n---", "a:", "?",
+        "? a", "=", "<<", "\t",
+        "x\ty", "\x85", "\u2028", "\ufeff", "\x00", "\x7f", "é", "記憶", "🙂",
+        "+++", "key: 'v'", "```\n---\n```", "<!-- tiermem:end -->", "", ".inf", "nan", "-1", "+1",
+        "a\r\nb",
     ]
 )  # fmt: skip
 TEXTS = TRAPS | st.text(
@@ -115,9 +117,11 @@ def test_a_rewritten_file_says_what_the_record_says(old: MemoryRecord, new: Memo
 # Lines as people write them: each is kept, whatever else is changed.
 LINES = st.sampled_from(
     [
-        "# a comment", "", "other:   value   # why", "list: [a, 'b, c', \"d\"]", "block:\n  - a\n  # in\n  - b",
+        "# a comment", "", "other:   value   # why", "list: [a, 'b, c', \"d\"]",
+        "block:\n  - a\n  # in\n  - b",
         "same:\n- a\n- b", "text: |\n  one\n\n  # no comment\n  two", "folded: >-\n  one\n  two",
-        "map:\n  inner: 1\n  # note\n  deep:\n    x: y", "flow: {a: 1, b: [x, y]}", "'quoted key': 'it''s'",
+        "map:\n  inner: 1\n  # note\n  deep:\n    x: y", "flow: {a: 1, b: [x, y]}",
+        "'quoted key': 'it''s'",
         "empty:", "null_: ~", "number: 007", "date: 2024-01-01", "long: one\n  two\n  three",
         "dq: \"a \\\" b # c\"", "url: http://x.y/z#q", "multi: [a,\n  b,\n  c]", "emoji: 🙂 記憶",
         "anchor: &a [1, 2]", "tagged: !!str 12", "  # indented comment",
@@ -176,10 +180,20 @@ def record_of(topic: Topic, **changes: Any) -> MemoryRecord:
     )
 
 
-@given(st.binary(max_size=200) | TEXTS.map(str.encode) | st.lists(
-    st.sampled_from([b"---", b"+++", b"\n", b"\r\n", b"\r", b"name: x", b"a: [", b"- b", b" ", b"\t",
-                     b"```", b'"', b"'", b"# c", b": ", b"\xff", b"\xef\xbb\xbf", b"x = 1", b"[t]"]),
-    max_size=14).map(b"".join))  # fmt: skip
+FRAGMENTS = st.sampled_from(
+    [
+        b"---", b"+++", b"\n", b"\r\n", b"\r", b"name: x", b"a: [", b"- b", b" ", b"\t", b"```",
+        b'"', b"'", b"# c", b": ", b"\xff", b"\xef\xbb\xbf", b"x = 1", b"[t]",
+    ]
+)  # fmt: skip
+
+
+@given(
+    st.binary(max_size=200)
+    | TEXTS.map(str.encode)
+    | st.lists(FRAGMENTS, max_size=14).map(b"".join)
+    | st.lists(FRAGMENTS, max_size=10).map(lambda parts: b"---\n" + b"".join(parts) + b"\n---\nx")
+)
 @settings(max_examples=300)
 def test_no_bytes_stop_a_reader_and_taking_apart_loses_none(raw: bytes) -> None:
     parts = split(raw)
@@ -210,8 +224,8 @@ def test_the_canonical_form_of_a_body_is_stable(text: str) -> None:
 
 
 INDEX_LINES = st.sampled_from(
-    ["<!-- tiermem:begin -->", "<!-- tiermem:end -->", "- [A](a.md) — x", "- [ ] todo", "# Mine", "",
-     "- [Docs](https://x.y)", "text", "… and 3 more: tiermem list", "  - nested"]
+    ["<!-- tiermem:begin -->", "<!-- tiermem:end -->", "- [A](a.md) — x", "- [ ] todo", "# Mine",
+     "", "- [Docs](https://x.y)", "text", "… and 3 more: tiermem list", "  - nested"]
 )  # fmt: skip
 HUMAN = {"- [ ] todo", "# Mine", "- [Docs](https://x.y)", "text", "  - nested"}
 

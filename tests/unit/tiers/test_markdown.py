@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import subprocess
 import sys
 
@@ -43,19 +44,14 @@ def test_a_file_taken_apart_is_the_same_file(raw: bytes) -> None:
     assert patch(raw, {}) == raw
 
 
-@pytest.mark.parametrize(
-    "case",
-    ["crlf", "bom", "toml", "fence", "non-utf-8", "no last newline", "trailing spaces", "header only",
-     "mixed newlines", "100 kB"],
-)  # fmt: skip
+@pytest.mark.parametrize("case", sorted(set(FILES) - {"no header", "unclosed", "invalid", "empty"}))
 def test_one_changed_key_changes_its_own_line_alone(case: str) -> None:
     raw = FILES[case]
-    value = b'"b c"' if case == "toml" else b"b c"
-    line = b'name = "a"' if case == "toml" else b"name: a"
-
-    assert patch(raw, {"name": "b c"}) == raw.replace(
-        line, line[:-3].strip(b' a"') + b" = " + value if case == "toml" else b"name: " + value, 1
+    old, new = (b'"a"', b'"b c"') if case == "toml" else (b"name: a", b"name: b c")
+    expected = (
+        b"---\nname: b c\n---\nbody\n" if case == "empty header" else raw.replace(old, new, 1)
     )
+    assert patch(raw, {"name": "b c"}) == expected
 
 
 def test_a_header_ends_at_its_first_mark_and_not_in_a_code_fence() -> None:
@@ -126,7 +122,7 @@ def test_new_keys_go_to_the_end_and_removed_ones_take_their_lines_along() -> Non
         ('name: "a # b" # c\n', {"name": "d: e"}, 'name: "d: e" # c\n'),
         ("name: # c\n", {"name": "d"}, "name: d  # c\n"),
         ("tags: # c\n  - a\n  - b\n", {"tags": ["x", "yes"]}, 'tags: # c\n  - x\n  - "yes"\n'),
-        ("tags:\n- a\nname: n\n", {"tags": ["x", "y"]}, "tags:\n- x\n- y\nname: n\n"),
+        ("tags:\n- a\nname: n\n", {"tags": ["x", "z"]}, "tags:\n- x\n- z\nname: n\n"),
         ("d: |\n  a\n\n  # b\nx: 1\n", {"d": "e"}, "d: e\nx: 1\n"),
         ("d: >-\n  a\n\n# c\nx: 1\n", {"d": "e"}, "d: e\n\n# c\nx: 1\n"),
         ('d: "a\n  b: c"\nx: 1\n', {"d": "e"}, "d: e\nx: 1\n"),
@@ -136,7 +132,7 @@ def test_new_keys_go_to_the_end_and_removed_ones_take_their_lines_along() -> Non
          "metadata:\n  type: feedback\n  # c\n  x: 1\n"),
         ("metadata:\n    x: 1\na: b\n", {"metadata.type": "user"},
          "metadata:\n    x: 1\n    type: user\na: b\n"),
-        ("a: b\n", {"m": {"x": "y", "n": 1}}, "a: b\nm:\n  x: y\n  n: 1\n"),
+        ("a: b\n", {"m": {"x": "v", "k": 1}}, "a: b\nm:\n  x: v\n  k: 1\n"),
         ("a.b: c\n", {"a.b": "d"}, "a.b: d\n"),
     ],
 )  # fmt: skip
@@ -156,8 +152,8 @@ def test_yaml_lines_are_patched_in_their_own_style(
         ('name  = "a"  # why\n', {"name": "b"}, 'name  = "b"  # why\n'),
         ('t = [\n "a", # x\n]\nn = 1\n', {"t": ["b"]}, 't = ["b"]\nn = 1\n'),
         ('# c\na = 1\n\n[m]\nx = 1\n', {"b": "c"}, '# c\na = 1\nb = "c"\n\n[m]\nx = 1\n'),
-        ('[m]\ntype = "user"\n[n]\nz = 1\n', {"m.type": "feedback", "m.y": 2},
-         '[m]\ntype = "feedback"\ny = 2\n[n]\nz = 1\n'),
+        ('[m]\ntype = "user"\n[n]\nz = 1\n', {"m.type": "feedback", "m.k": 2},
+         '[m]\ntype = "feedback"\nk = 2\n[n]\nz = 1\n'),
         ('m.type = "user"\n', {"m.type": "feedback"}, 'm.type = "feedback"\n'),
         ('a = """x\n# y\n"""\nb = 2\n', {"a": None}, "b = 2\n"),
         ("", {"a": "1", "b": True}, 'a = "1"\nb = true\n'),
@@ -304,10 +300,8 @@ def test_a_body_has_one_canonical_form() -> None:
 @pytest.mark.timeout(20)
 def test_a_hostile_header_of_100_kb_takes_linear_time(raw: bytes) -> None:
     scan_header(split(raw))
-    try:
+    with contextlib.suppress(HeaderNotParsed):
         patch(raw, {"name": "x"})
-    except HeaderNotParsed:
-        pass
 
 
 def test_the_module_needs_nothing_but_the_standard_library() -> None:
