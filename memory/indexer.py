@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,11 +13,14 @@ from embeddings.embedder import Embedder, EmbeddingSpace
 from embeddings.errors import EmbeddingError
 from embeddings.sparse import SparseEncoder
 from memory.model import Model
-from tiers.archive import Archive, StoredChunk
+from tiers.archive import Archive, ChunkedMemory, StoredChunk
 from tiers.deep import DeepStore, Point, SparseVector, chunk_payload, point_id
+from tiers.errors import StoreUnavailable
 from tiers.filters import In
 from tiers.outbox import Delivery, SinkName
 from tiers.records import MemoryRecord
+
+log = logging.getLogger(__name__)
 
 #: A delivery waits so long for a model that is being loaded, then indexes by words alone.
 MODEL_PATIENCE_S = 5.0
@@ -25,11 +29,25 @@ _TELLING = re.compile(r"[^\W\d_]{3,}")
 
 
 @dataclass(frozen=True, slots=True)
+class _Part:
+    """A chunk as points and the archive have it."""
+
+    ordinal: int
+    hash: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A record's chunks, ready but for their vectors."""
+    """A record's chunks, and the vectors that are known by the hashes of their chunks."""
 
     record: MemoryRecord
-    chunks: tuple[Chunk, ...]
+    parts: tuple[_Part, ...]
+    vectors: Mapping[str, tuple[float, ...]]
+
+    @property
+    def lacks_vectors(self) -> bool:
+        return any(part.hash not in self.vectors for part in self.parts)
 
 
 class Indexer:
@@ -58,19 +76,25 @@ class Indexer:
     def apply(self, deliveries: Sequence[Delivery]) -> Collection[str]:
         """Index the memories that changed; returns the ids that still wait for vectors."""
         deep = self._deep()
-        space = self._model.space()
+        space = self._space()
         ids = list(dict.fromkeys(delivery.record_id for delivery in deliveries))
-        embedder = self._model.get(wait_s=MODEL_PATIENCE_S)
         live = [record for record in map(self._head, ids) if record is not None]
-        prepared = [_Prepared(record, _chunks(record, space, embedder)) for record in live]
-        vectors = self._vectors(space, prepared, embedder)
-        points = [point for entry in prepared for point in self._points(entry, space, vectors)]
+        known = {record.id: self._archived(record, space) for record in live}
+        made = self._make([record for record in live if known[record.id] is None], space)
+        prepared = [known[record.id] or made[record.id] for record in live]
+        points = [point for entry in prepared for point in self._points(entry, space)]
         stale = _point_ids(deep, ids) - {point.id for point in points}
         deep.upsert(points)
         deep.delete_ids(sorted(stale))
-        for entry in prepared:
-            self._keep_vectors(entry, space, vectors)
-        return _without_vectors(prepared, vectors)
+        if made:
+            self._archive.put_chunks([_chunked(entry, space) for entry in made.values()])
+        return {entry.record.id for entry in prepared if entry.lacks_vectors}
+
+    def _space(self) -> EmbeddingSpace:
+        try:
+            return self._model.space()
+        except EmbeddingError as exc:
+            raise StoreUnavailable(f"no model: {exc.message}", hint=exc.hint) from exc
 
     def _head(self, record_id: str) -> MemoryRecord | None:
         head = self._archive.head(record_id)
@@ -78,38 +102,56 @@ class Indexer:
             return None
         return self._archive.current(record_id)
 
+    def _archived(self, record: MemoryRecord, space: EmbeddingSpace) -> _Prepared | None:
+        """Take a revision's chunks from the archive: a lost index needs no model to come back."""
+        stored = self._archive.chunks(record.id, space.id)
+        vectors = {chunk.chunk_hash: chunk.vector for chunk in stored if chunk.vector is not None}
+        parts = tuple(_Part(chunk.ordinal, chunk.chunk_hash, chunk.text) for chunk in stored)
+        prepared = _Prepared(record, parts, vectors)
+        return None if prepared.lacks_vectors or not parts else prepared
+
+    def _make(self, records: Sequence[MemoryRecord], space: EmbeddingSpace) -> dict[str, _Prepared]:
+        """Cut records into chunks and embed those whose content no memory had before."""
+        if not records:
+            return {}
+        embedder = self._model.get(wait_s=MODEL_PATIENCE_S)
+        cut = [(record, _chunks(record, space, embedder)) for record in records]
+        texts = {part.hash: part.embedded for _, chunks in cut for part in chunks}
+        vectors = self._vectors(texts, space, embedder)
+        return {
+            record.id: _Prepared(
+                record, tuple(_Part(part.ordinal, part.hash, part.text) for part in chunks), vectors
+            )
+            for record, chunks in cut
+        }
+
     def _vectors(
-        self, space: EmbeddingSpace, prepared: Sequence[_Prepared], embedder: Embedder | None
+        self, texts: Mapping[str, str], space: EmbeddingSpace, embedder: Embedder | None
     ) -> dict[str, tuple[float, ...]]:
-        """Look vectors up by content; embed what no memory had before."""
-        texts = {part.hash: part.embedded for entry in prepared for part in entry.chunks}
+        """Look vectors up by content; embed what is missing."""
         vectors = self._archive.vectors(space.id, list(texts))
         missing = [key for key in texts if key not in vectors]
         if not missing or embedder is None:
             return vectors
         try:
             made = embedder.embed_documents([texts[key] for key in missing])
-        except EmbeddingError:
+        except EmbeddingError as exc:
+            log.warning("%d chunks wait for their vectors: %s", len(missing), exc.message)
             return vectors
         rows = zip(missing, made, strict=True)
         return vectors | {key: tuple(float(number) for number in row) for key, row in rows}
 
-    def _points(
-        self, entry: _Prepared, space: EmbeddingSpace, vectors: Mapping[str, Sequence[float]]
-    ) -> list[Point]:
+    def _points(self, entry: _Prepared, space: EmbeddingSpace) -> list[Point]:
         seen: Counter[str] = Counter()
         points: list[Point] = []
-        for part in entry.chunks:
+        for part in entry.parts:
             words = self._sparse.encode_document(searchable_text(entry.record, part.text))
-            vector = vectors.get(part.hash)
+            vector = entry.vectors.get(part.hash)
             points.append(
                 Point(
                     id=point_id(entry.record.id, part.hash, seen[part.hash]),
                     payload=chunk_payload(
-                        entry.record,
-                        text=part.text,
-                        ordinal=part.ordinal,
-                        chunks=len(entry.chunks),
+                        entry.record, text=part.text, ordinal=part.ordinal, chunks=len(entry.parts)
                     ),
                     sparse=SparseVector(words.indices, words.values),
                     dense={space.id: vector} if vector is not None else {},
@@ -118,17 +160,16 @@ class Indexer:
             seen[part.hash] += 1
         return points
 
-    def _keep_vectors(
-        self, entry: _Prepared, space: EmbeddingSpace, vectors: Mapping[str, tuple[float, ...]]
-    ) -> None:
-        self._archive.put_chunks(
-            entry.record.id,
-            entry.record.revision,
-            [
-                StoredChunk(part.ordinal, part.hash, part.text, space.id, vectors.get(part.hash))
-                for part in entry.chunks
-            ],
-        )
+
+def _chunked(entry: _Prepared, space: EmbeddingSpace) -> ChunkedMemory:
+    return ChunkedMemory(
+        entry.record.id,
+        entry.record.revision,
+        tuple(
+            StoredChunk(part.ordinal, part.hash, part.text, space.id, entry.vectors.get(part.hash))
+            for part in entry.parts
+        ),
+    )
 
 
 def searchable_text(record: MemoryRecord, text: str | None = None) -> str:
@@ -165,13 +206,3 @@ def _guess_tokens(text: str) -> int:
 
 def _point_ids(deep: DeepStore, record_ids: Sequence[str]) -> set[str]:
     return {point.id for point in deep.scroll(In("id", tuple(record_ids)))}
-
-
-def _without_vectors(
-    prepared: Sequence[_Prepared], vectors: Mapping[str, Sequence[float]]
-) -> set[str]:
-    return {
-        entry.record.id
-        for entry in prepared
-        if any(part.hash not in vectors for part in entry.chunks)
-    }

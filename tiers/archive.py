@@ -63,6 +63,15 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkedMemory:
+    """The chunks that one revision of a memory was cut into."""
+
+    id: str
+    revision: int
+    chunks: tuple[StoredChunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ArchiveHit:
     """A memory found in the archive; higher scores are better."""
 
@@ -129,8 +138,11 @@ class Archive(Protocol):
     ) -> list[ArchiveHit]:
         """Find current records by meaning: the cosine of the best chunk, exact."""
 
-    def put_chunks(self, record_id: str, revision: int, chunks: Sequence[StoredChunk]) -> None:
-        """Replace the chunks of a memory, unless `revision` is no longer its head."""
+    def put_chunks(self, memories: Sequence[ChunkedMemory]) -> None:
+        """Replace the chunks of memories in one transaction.
+
+        A memory whose revision is no longer its head keeps what it has.
+        """
 
     def chunks(self, record_id: str, space: str) -> list[StoredChunk]:
         """Read a memory's chunks of one space, in order."""

@@ -16,6 +16,7 @@ _MIGRATIONS = Path(__file__).parent / "sql" / "sqlite"
 
 #: From here on FTS5 can remove a word at once instead of marking it.
 _HAS_SECURE_DELETE = sqlite3.sqlite_version_info >= (3, 42)
+_SECURE_DELETE_FORMAT = 5
 
 
 class ArchiveFile:
@@ -48,7 +49,7 @@ class ArchiveFile:
                 (page_size,) = db.execute("PRAGMA page_size").fetchone()
                 db.execute(f"PRAGMA max_page_count = {max(1, self._max_bytes // page_size)}")
             migrate(db, _MIGRATIONS)
-            _erase_words_at_once(db)
+            _settle_words(db)
         except BaseException:
             db.close()
             raise
@@ -136,9 +137,28 @@ def erase_words(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO memory_text (memory_text) VALUES ('optimize')")
 
 
-def _erase_words_at_once(db: sqlite3.Connection) -> None:
-    if not _HAS_SECURE_DELETE:
-        return
-    asked = db.execute("SELECT v FROM memory_text_config WHERE k = 'secure-delete'").fetchone()
-    if asked is None or not asked[0]:
-        db.execute("INSERT INTO memory_text (memory_text, rank) VALUES ('secure-delete', 1)")
+def _settle_words(db: sqlite3.Connection) -> None:
+    if _HAS_SECURE_DELETE:
+        if _text_setting(db, "secure-delete") != 1:
+            db.execute("INSERT INTO memory_text (memory_text, rank) VALUES ('secure-delete', 1)")
+    elif _text_setting(db, "version") == _SECURE_DELETE_FORMAT:
+        _rebuild_words(db)
+
+
+def _rebuild_words(db: sqlite3.Connection) -> None:
+    """Make the index anew, which a newer SQLite left in a format that this one cannot read."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # Without it this SQLite would not even open the table; rebuilding reads none of the index.
+        db.execute("UPDATE memory_text_config SET v = 4 WHERE k = 'version'")
+        db.execute("INSERT INTO memory_text (memory_text) VALUES ('rebuild')")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _text_setting(db: sqlite3.Connection, name: str) -> int | None:
+    row = db.execute("SELECT v FROM memory_text_config WHERE k = ?", (name,)).fetchone()
+    return None if row is None else int(row[0])

@@ -35,14 +35,14 @@ class Placement:
 
 
 def place(revision: int, content_hash: str, known: Known) -> Placement:
-    """Decide the fate of a revision that was handed to an archive."""
+    """Decide the fate of a revision; after a tombstone each one answers with the tombstone's."""
     head = known.head
     if head is None:
         return Placement(Appended.APPENDED, revision)
-    if known.hash_at_number == content_hash:
-        return Placement(Appended.ALREADY_THERE, revision)
     if head.tombstone:
         return Placement(Appended.ALREADY_THERE, head.revision)
+    if known.hash_at_number == content_hash:
+        return Placement(Appended.ALREADY_THERE, revision)
     if known.renumbered_as is not None:
         return Placement(Appended.ALREADY_THERE, known.renumbered_as)
     if revision > head.revision:

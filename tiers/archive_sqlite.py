@@ -9,7 +9,14 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from tiers.archive import Appended, AppendOutcome, ArchiveHit, Head, StoredChunk
+from tiers.archive import (
+    Appended,
+    AppendOutcome,
+    ArchiveHit,
+    ChunkedMemory,
+    Head,
+    StoredChunk,
+)
 from tiers.archive_file import ArchiveFile, erase_words
 from tiers.archive_rules import checked, record_from_text
 from tiers.archive_sqlite_append import append_revision, last_seq, read_head, to_head
@@ -121,30 +128,11 @@ class SqliteArchive:
         with self._file.read() as db:
             return find_nearest(db, query, space, condition, limit=limit) if limit > 0 else []
 
-    def put_chunks(self, record_id: str, revision: int, chunks: Sequence[StoredChunk]) -> None:
-        rows = [
-            (chunk.space, chunk.ordinal, chunk.chunk_hash, _packed(chunk), chunk.text)
-            for chunk in chunks
-        ]
+    def put_chunks(self, memories: Sequence[ChunkedMemory]) -> None:
+        packed = [(memory, [_packed(chunk) for chunk in memory.chunks]) for memory in memories]
         with self._file.write() as db:
-            head = db.execute(
-                "SELECT key FROM memory_head WHERE id = ? AND revision = ? AND tombstone = 0",
-                (record_id, revision),
-            ).fetchone()
-            if head is None:
-                return
-            spaces = json.dumps(sorted({chunk.space for chunk in chunks}))
-            db.execute(
-                "DELETE FROM chunk WHERE memory = ?"
-                " AND (revision <> ? OR space IN (SELECT value FROM json_each(?)) OR ? = '[]')",
-                (head["key"], revision, spaces, spaces),
-            )
-            db.executemany(
-                "INSERT OR REPLACE INTO chunk"
-                " (memory, revision, space, ordinal, chunk_hash, vector, text)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(head["key"], revision, *row) for row in rows],
-            )
+            for memory, vectors in packed:
+                _put_chunks(db, memory, vectors)
 
     def chunks(self, record_id: str, space: str) -> list[StoredChunk]:
         with self._file.read() as db:
@@ -206,6 +194,32 @@ class SqliteArchive:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _put_chunks(
+    db: sqlite3.Connection, memory: ChunkedMemory, vectors: Sequence[bytes | None]
+) -> None:
+    head = db.execute(
+        "SELECT key FROM memory_head WHERE id = ? AND revision = ? AND tombstone = 0",
+        (memory.id, memory.revision),
+    ).fetchone()
+    if head is None:
+        return
+    spaces = json.dumps(sorted({chunk.space for chunk in memory.chunks}))
+    db.execute(
+        "DELETE FROM chunk WHERE memory = ?"
+        " AND (revision <> ? OR space IN (SELECT value FROM json_each(?)) OR ? = '[]')",
+        (head["key"], memory.revision, spaces, spaces),
+    )
+    db.executemany(
+        "INSERT OR REPLACE INTO chunk"
+        " (memory, revision, space, ordinal, chunk_hash, vector, text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (head["key"], memory.revision, c.space, c.ordinal, c.chunk_hash, vector, c.text)
+            for c, vector in zip(memory.chunks, vectors, strict=True)
+        ],
+    )
 
 
 def _packed(chunk: StoredChunk) -> bytes | None:

@@ -73,7 +73,8 @@ def _keep(
     placement: Placement,
     head: Head | None,
 ) -> AppendOutcome:
-    key = _memory_key(db, record, head)
+    seq = last_seq(db) + 1
+    key = _memory_key(db, record, head, seq)
     if head is not None:
         _remove_words(db, key)
     body = record_to_text(replace(record, revision=placement.revision))
@@ -82,7 +83,6 @@ def _keep(
         " VALUES (?, ?, ?, ?, ?)",
         (key, placement.revision, record.revision, content_hash, body),
     )
-    seq = last_seq(db) + 1
     _move_head(db, key, record, content_hash, placement.revision, seq, head)
     if record.deleted:
         _erase_earlier(db, key, placement.revision)
@@ -91,13 +91,13 @@ def _keep(
     return AppendOutcome(record.id, placement.revision, placement.fate, seq)
 
 
-def _memory_key(db: sqlite3.Connection, record: MemoryRecord, head: Head | None) -> int:
+def _memory_key(db: sqlite3.Connection, record: MemoryRecord, head: Head | None, seq: int) -> int:
     if head is None:
         # Revision 0 is nobody's: the head has its first revision when it moves.
         db.execute(
             "INSERT INTO memory_head (id, project, revision, content_hash, tombstone, seq)"
             " VALUES (?, ?, 0, '', 1, ?)",
-            (record.id, record.project, last_seq(db) + 1),
+            (record.id, record.project, seq),
         )
     row = db.execute("SELECT key FROM memory_head WHERE id = ?", (record.id,)).fetchone()
     return int(row["key"])

@@ -129,6 +129,9 @@ def _values(payload: Mapping[str, Any], field: str) -> list[Any]:
 
 
 def _same(found: Any, value: Any) -> bool:
+    # True is not 1 here and 1 is not 1.0, but a member of a StrEnum is its text.
+    if isinstance(found, str) and isinstance(value, str):
+        return found == value
     return type(found) is type(value) and bool(found == value)
 
 

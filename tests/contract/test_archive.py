@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.memory_folder import folder_in_memory
+from tests.support.archives import put_chunks
 from tiers.archive import Appended, AppendOutcome, Archive, StoredChunk
 from tiers.archive_sqlite import SqliteArchive
 from tiers.deep import Health
@@ -206,7 +207,7 @@ def test_a_tombstone_erases_every_earlier_text(archive: Archive) -> None:
     first = a_record(body="the secret is zanzibar", name="secret", tags=("hidden",), extra={"k": 1})
     second = next_revision(first, now=NOW, body="the secret is zanzibar2")
     archive.append([first, second])
-    archive.put_chunks("m-001", 2, [a_chunk(text="zanzibar")])
+    put_chunks(archive, "m-001", 2, [a_chunk(text="zanzibar")])
     tombstone = second.tombstone(NOW)
 
     assert fates(archive.append([tombstone])) == [(3, Appended.APPENDED)]
@@ -303,10 +304,10 @@ class Model:
         key = (record.revision, record.content_hash)
         by_number = {kept.revision: kept.content_hash for kept in self.kept}
         head = self.kept[-1] if self.kept else None
-        if by_number.get(record.revision) == record.content_hash:
-            return record.revision, Appended.ALREADY_THERE
         if head is not None and head.deleted:
             return head.revision, Appended.ALREADY_THERE
+        if by_number.get(record.revision) == record.content_hash:
+            return record.revision, Appended.ALREADY_THERE
         if key in self.asked:
             return self.asked[key], Appended.ALREADY_THERE
         is_next = head is None or record.revision > head.revision
@@ -556,10 +557,10 @@ def test_no_query_is_an_error(archive: Archive, query: str) -> None:
 
 def test_vectors_rank_by_the_cosine_of_the_best_chunk(archive: Archive) -> None:
     archive.append([a_record(1), a_record(2), a_record(3), a_record(4)])
-    archive.put_chunks("m-001", 1, [a_chunk(0, vector=(0.0, 1.0)), a_chunk(1, vector=(3.0, 3.0))])
-    archive.put_chunks("m-002", 1, [a_chunk(0, vector=(5.0, 0.0), text="the best")])
-    archive.put_chunks("m-003", 1, [a_chunk(0, vector=None)])
-    archive.put_chunks("m-004", 1, [a_chunk(0, space="other", vector=(1.0, 0.0, 0.0))])
+    put_chunks(archive, "m-001", 1, [a_chunk(0, vector=(0.0, 1.0)), a_chunk(1, vector=(3.0, 3.0))])
+    put_chunks(archive, "m-002", 1, [a_chunk(0, vector=(5.0, 0.0), text="the best")])
+    put_chunks(archive, "m-003", 1, [a_chunk(0, vector=None)])
+    put_chunks(archive, "m-004", 1, [a_chunk(0, space="other", vector=(1.0, 0.0, 0.0))])
     archive.set_cold(["m-002"], True)
 
     hits = archive.search_vector((2.0, 0.0), "mini", EVERYTHING, limit=5)
@@ -578,7 +579,7 @@ def test_vector_search_keeps_to_the_condition_and_stays_exact(archive: Archive) 
     for n in range(1, 61):
         angle = n / 40
         vector = (math.cos(angle), math.sin(angle))
-        archive.put_chunks(f"m-{n:03}", 1, [a_chunk(0, vector=vector)])
+        put_chunks(archive, f"m-{n:03}", 1, [a_chunk(0, vector=vector)])
 
     hits = archive.search_vector((1.0, 0.0), "mini", Eq("tags", "odd"), limit=4)
 
@@ -588,7 +589,7 @@ def test_vector_search_keeps_to_the_condition_and_stays_exact(archive: Archive) 
 @pytest.mark.parametrize("vector", [(1.0, 0.0, 0.0), (math.nan, 0.0), (math.inf, 0.0)])
 def test_a_bad_query_vector_is_refused(archive: Archive, vector: tuple[float, ...]) -> None:
     archive.append([a_record(1)])
-    archive.put_chunks("m-001", 1, [a_chunk(0)])
+    put_chunks(archive, "m-001", 1, [a_chunk(0)])
 
     with pytest.raises(InvalidPoint):
         archive.search_vector(vector, "mini", EVERYTHING, limit=5)
@@ -599,7 +600,7 @@ def test_a_bad_query_vector_is_refused(archive: Archive, vector: tuple[float, ..
 
 def test_chunks_come_back_in_order_with_vectors_as_float16(archive: Archive) -> None:
     archive.append([a_record(1)])
-    archive.put_chunks("m-001", 1, [a_chunk(1, vector=None), a_chunk(0, vector=(0.1, -0.25))])
+    put_chunks(archive, "m-001", 1, [a_chunk(1, vector=None), a_chunk(0, vector=(0.1, -0.25))])
 
     first, second = archive.chunks("m-001", "mini")
 
@@ -613,21 +614,21 @@ def test_chunks_come_back_in_order_with_vectors_as_float16(archive: Archive) -> 
 
 def test_put_chunks_replaces_what_was_there(archive: Archive) -> None:
     archive.append([a_record(1)])
-    archive.put_chunks("m-001", 1, [a_chunk(0), a_chunk(1), a_chunk(2)])
+    put_chunks(archive, "m-001", 1, [a_chunk(0), a_chunk(1), a_chunk(2)])
 
-    archive.put_chunks("m-001", 1, [a_chunk(0, text="anew")])
+    put_chunks(archive, "m-001", 1, [a_chunk(0, text="anew")])
 
     assert [chunk.text for chunk in archive.chunks("m-001", "mini")] == ["anew"]
-    archive.put_chunks("m-001", 1, [])
+    put_chunks(archive, "m-001", 1, [])
     assert archive.chunks("m-001", "mini") == []
     assert archive.count_chunks() == 0
 
 
 def test_chunks_of_another_space_stay_while_one_is_built_beside_it(archive: Archive) -> None:
     archive.append([a_record(1)])
-    archive.put_chunks("m-001", 1, [a_chunk(0), a_chunk(1)])
+    put_chunks(archive, "m-001", 1, [a_chunk(0), a_chunk(1)])
 
-    archive.put_chunks("m-001", 1, [a_chunk(0, space="new"), a_chunk(1, space="new")])
+    put_chunks(archive, "m-001", 1, [a_chunk(0, space="new"), a_chunk(1, space="new")])
 
     assert len(archive.chunks("m-001", "mini")) == len(archive.chunks("m-001", "new")) == 2
     assert archive.count_chunks() == 2
@@ -637,12 +638,12 @@ def test_chunks_of_a_revision_that_is_no_longer_the_head_are_not_kept(archive: A
     first = a_record(1)
     archive.append([first, next_revision(first, now=NOW, body="new")])
 
-    archive.put_chunks("m-001", 1, [a_chunk(0)])
-    archive.put_chunks("nobody", 1, [a_chunk(0)])
+    put_chunks(archive, "m-001", 1, [a_chunk(0)])
+    put_chunks(archive, "nobody", 1, [a_chunk(0)])
 
     assert archive.chunks("m-001", "mini") == []
     archive.append([replace(first.tombstone(NOW), revision=3)])
-    archive.put_chunks("m-001", 3, [a_chunk(0)])
+    put_chunks(archive, "m-001", 3, [a_chunk(0)])
     assert archive.count_chunks() == 0
     assert archive.vectors("mini", ["hash-0"]) == {}
 
@@ -650,7 +651,7 @@ def test_chunks_of_a_revision_that_is_no_longer_the_head_are_not_kept(archive: A
 def test_chunks_are_those_of_the_current_revision(archive: Archive) -> None:
     first = a_record(1)
     archive.append([first])
-    archive.put_chunks("m-001", 1, [a_chunk(0)])
+    put_chunks(archive, "m-001", 1, [a_chunk(0)])
 
     archive.append([next_revision(first, now=NOW, body="new")])
 
@@ -664,7 +665,7 @@ def test_chunks_are_those_of_the_current_revision(archive: Archive) -> None:
 def test_vectors_are_looked_up_by_content_however_many_are_asked_for(archive: Archive) -> None:
     archive.append([a_record(1)])
     chunks = [a_chunk(n, vector=(float(n), 1.0)) for n in range(1500)]
-    archive.put_chunks("m-001", 1, [*chunks, a_chunk(1500, vector=None)])
+    put_chunks(archive, "m-001", 1, [*chunks, a_chunk(1500, vector=None)])
 
     found = archive.vectors("mini", [f"hash-{n}" for n in range(100_000)])
 
@@ -679,7 +680,7 @@ def test_a_vector_that_float16_cannot_hold_is_refused(archive: Archive, number: 
     archive.append([a_record(1)])
 
     with pytest.raises(InvalidPoint):
-        archive.put_chunks("m-001", 1, [a_chunk(0), a_chunk(1, vector=(number, 0.0))])
+        put_chunks(archive, "m-001", 1, [a_chunk(0), a_chunk(1, vector=(number, 0.0))])
 
     assert archive.count_chunks() == 0
 
@@ -687,7 +688,7 @@ def test_a_vector_that_float16_cannot_hold_is_refused(archive: Archive, number: 
 def test_count_chunks_leaves_out_cold_and_forgotten_memories(archive: Archive) -> None:
     archive.append([a_record(1), a_record(2), a_record(3)])
     for number in (1, 2, 3):
-        archive.put_chunks(f"m-00{number}", 1, [a_chunk(0), a_chunk(1, vector=None)])
+        put_chunks(archive, f"m-00{number}", 1, [a_chunk(0), a_chunk(1, vector=None)])
     assert archive.count_chunks() == 6
 
     archive.set_cold(["m-001"], True)
@@ -723,7 +724,7 @@ def test_everything_is_there_after_closing_and_opening(
 ) -> None:
     archive = open_archive()
     archive.append([a_record(1, body="alpha")])
-    archive.put_chunks("m-001", 1, [a_chunk(0)])
+    put_chunks(archive, "m-001", 1, [a_chunk(0)])
     archive.record_use("m-001", task="one", at=NOW)
     seq = archive.last_seq()
     archive.close()
@@ -759,7 +760,7 @@ CALLS: dict[str, Callable[[Archive], object]] = {
     "count": lambda archive: archive.count(EVERYTHING),
     "search_text": lambda archive: archive.search_text("x", EVERYTHING, limit=1),
     "search_vector": lambda archive: archive.search_vector((1.0,), "mini", EVERYTHING, limit=1),
-    "put_chunks": lambda archive: archive.put_chunks("m-001", 1, []),
+    "put_chunks": lambda archive: put_chunks(archive, "m-001", 1, []),
     "chunks": lambda archive: archive.chunks("m-001", "mini"),
     "vectors": lambda archive: archive.vectors("mini", ["hash"]),
     "count_chunks": lambda archive: archive.count_chunks(),
@@ -787,7 +788,7 @@ def test_threads_may_share_an_archive(archive: Archive) -> None:
             for step in range(25):
                 number = worker * 100 + step
                 archive.append([a_record(number, body=f"worker{worker} step{step}")])
-                archive.put_chunks(f"m-{number}", 1, [a_chunk(0)])
+                put_chunks(archive, f"m-{number}", 1, [a_chunk(0)])
                 hits = archive.search_text(f"worker{worker}", EVERYTHING, limit=100)
                 assert len(hits) == step + 1
                 archive.record_use("shared", task=f"{worker}-{step}", at=NOW)

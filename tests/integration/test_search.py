@@ -176,3 +176,12 @@ def test_odd_questions_are_answered_without_an_error(host: Host, project: str) -
 
     for question in ('"', "the and of", "*", "NEAR(", "🙂", "a" * 20_000, "\x00", "-- ; drop"):
         ask(host, project, question)
+
+
+def test_another_owners_pending_private_memory_is_not_shown(host: Host, project: str) -> None:
+    keep(host, project, "prefers tabs over spaces", visibility=Visibility.PRIVATE)
+    assert len(ask(host, project, "tabs or spaces").hits) == 1
+
+    host.app.search._owner = "somebody else"
+
+    assert ask(host, project, "tabs or spaces").hits == ()
