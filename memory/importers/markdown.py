@@ -16,6 +16,7 @@ from tiers.topic import Topic, read_topic
 _SUFFIXES = frozenset({".md", ".markdown", ".mdc"})
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages"})
 _INDEX = "MEMORY.md"
+_INDEX_NAME = "Overview from MEMORY.md"
 
 
 def is_markdown(path: Path) -> bool:
@@ -101,7 +102,8 @@ def _read_index(path: Path, root: Path) -> Iterator[ImportItem | ImportFailure]:
     human = [line for line in lines if not _points(line, root)]
     # Headings alone are the frame of an index, not a memory.
     if any(line.strip() and not line.startswith("#") for line in human):
-        yield replace(read, text="".join(human).strip())
+        # A name of its own: MEMORY is what the project's own index is called.
+        yield replace(read, name=_INDEX_NAME, text="".join(human).strip())
 
 
 def _points(line: str, root: Path) -> bool:

@@ -76,7 +76,7 @@ class TestAFolderThatWasInView:
 
         index = items(tmp_path)[0]
 
-        assert index.name == "MEMORY"
+        assert index.name == "Overview from MEMORY.md"
         assert index.text.startswith("# Notes\n\nWe ship on Tuesdays.")
         assert "a.md" not in index.text
         assert "gone.md" in index.text, "a line whose file is missing is all there is of it"
@@ -92,7 +92,7 @@ class TestAFolderThatWasInView:
 
         assert len(found) == 14
         assert all(item.hot_hint and not item.problems for item in found)
-        assert {item.type for item in found if item.name != "MEMORY"} == set(MemoryType)
+        assert {item.type for item in found if not item.name.startswith("Overview")} == set(MemoryType)
         assert next(item for item in found if item.pinned).name == "Money is integer cents"
 
 
