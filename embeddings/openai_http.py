@@ -39,7 +39,7 @@ class Endpoint:
     """Where a remote model is and how to ask it.
 
     `url` is what stands before `/embeddings`. Without `dimension` it is taken from the first
-    answer. `deadline_s` bounds one request with all its retries.
+    answer. After `deadline_s` no request is repeated, and none waits longer for its next byte.
     """
 
     url: str
@@ -62,14 +62,15 @@ class OpenAIEmbedder:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
         try:
             self._client = httpx.Client(
-                base_url=endpoint.url.rstrip("/") + "/", headers=headers, trust_env=False
+                base_url=endpoint.url.rstrip("/") + "/",
+                headers=_headers(endpoint.api_key),
+                trust_env=False,
             )
         except (httpx.InvalidURL, ValueError) as error:
             raise EndpointFailed(
-                f"{endpoint.url!r} is no URL: {error}", hint="write http://HOST:PORT/v1"
+                f"the endpoint has no usable URL: {error}", hint="write http://HOST:PORT/v1"
             ) from error
         self._endpoint = endpoint
         self._lock = Lock()  # guards _dimension
@@ -128,6 +129,7 @@ class OpenAIEmbedder:
 
     def _post(self, body: Mapping[str, Any]) -> Any:
         until = time.monotonic() + self._endpoint.deadline_s
+        refusals: list[httpx.Response] = []
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_is_passing),
             wait=tenacity.wait_random_exponential(
@@ -137,15 +139,22 @@ class OpenAIEmbedder:
             reraise=True,
         )
         try:
-            return retrying(self._post_once, body, until)
+            return retrying(self._post_once, body, until, refusals)
         except httpx.HTTPStatusError as error:
             raise self._refused(error.response) from error
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
+            # The last try may have had no time left; what was answered before says more.
+            if refusals and isinstance(error, httpx.TimeoutException):
+                raise self._refused(refusals[-1]) from error
             raise self._unreachable(error) from error
 
-    def _post_once(self, body: Mapping[str, Any], until: float) -> Any:
+    def _post_once(
+        self, body: Mapping[str, Any], until: float, refusals: list[httpx.Response]
+    ) -> Any:
         left = max(until - time.monotonic(), 0.001)
         response = self._client.post("embeddings", json=body, timeout=left)
+        if response.is_error:
+            refusals.append(response)
         response.raise_for_status()
         try:
             return response.json()
@@ -163,7 +172,7 @@ class OpenAIEmbedder:
             hint=_HINTS.get(status, "look into the log of the embedding endpoint"),
         )
 
-    def _unreachable(self, error: httpx.TransportError) -> EndpointFailed:
+    def _unreachable(self, error: httpx.RequestError) -> EndpointFailed:
         return EndpointFailed(
             f"no answer from {self._place}: {type(error).__name__} {error}".rstrip(),
             hint="is the embedding endpoint running, and is the URL right?",
@@ -174,6 +183,16 @@ class OpenAIEmbedder:
         """Name the endpoint without what the URL may hold of passwords."""
         url = self._client.base_url
         return f"{url.scheme}://{url.host}{f':{url.port}' if url.port else ''}{url.path}"
+
+
+def _headers(api_key: str | None) -> dict[str, str]:
+    key = (api_key or "").strip()
+    # Checked here: the library would show the key in its own error.
+    if not (key.isascii() and key.isprintable()):
+        raise EndpointFailed(
+            "the API key holds characters that cannot be sent", hint="copy the API key again"
+        )
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _is_passing(error: BaseException) -> bool:

@@ -242,6 +242,20 @@ def test_a_run_that_counts_as_one_token_is_still_cut() -> None:
     assert max(len(part.text) for part in parts) < 10_000
 
 
+def test_the_parts_of_a_word_that_was_cut_stay_apart() -> None:
+    """A whole word may count for more than its parts: together they could exceed the window."""
+
+    def dear_when_long(text: str) -> int:
+        return sum(
+            len(word) if len(word) > 50 else math.ceil(len(word) / 5) for word in text.split()
+        )
+
+    parts = chunk("y" * 60, window_tokens=WINDOW, count_tokens=dear_when_long)
+
+    assert "".join(part.text for part in parts) == "y" * 60
+    assert max(dear_when_long(part.embedded) for part in parts) <= WINDOW - SPECIAL_TOKENS
+
+
 def test_a_window_too_small_to_fill_is_refused() -> None:
     with pytest.raises(ValueError, match="window of 8 tokens"):
         cut("text", window=8)

@@ -81,6 +81,22 @@ def test_model_path_and_key_are_sent(server: EndpointServer, embedder_at: Builde
     assert server.keys == ["Bearer k-1"]
 
 
+def test_white_space_around_a_key_is_dropped(server: EndpointServer, embedder_at: Builder) -> None:
+    embedder_at(server.url, api_key=" k-1\n").embed_query("why")
+
+    assert server.keys == ["Bearer k-1"]
+
+
+@pytest.mark.parametrize("key", ["secret\nkey", "secret-kéy"])
+def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(
+    embedder_at: Builder, key: str
+) -> None:
+    with pytest.raises(EndpointFailed, match="API key") as caught:
+        embedder_at("http://127.0.0.1:1/v1", api_key=key)
+
+    assert "secret" not in caught.value.message
+
+
 def test_without_a_key_none_is_sent(server: EndpointServer, embedder_at: Builder) -> None:
     embedder_at(server.url).embed_query("why")
 
