@@ -36,7 +36,7 @@ KINDS: Final[Mapping[str, str]] = {
     "azure-storage-key": "AccountKey and SharedAccessKey values, signatures of shared access",
     "jwt": "signed JSON web tokens",
     "connection-string-password": "the password in postgres://user:…@host and its like",
-    "basic-auth-url": "the password in https://user:…@host",
+    "basic-auth-url": "the password in https://user:…@host and in curl -u user:…",
     "authorization-header": "the credentials of an Authorization header, bearer tokens",
     "assigned-secret": "values of names such as password, secret, token, api_key",
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from memory.secret_values import is_drawn, is_filler, is_password, is_random
+from memory.secret_values import is_filler, is_mixed, is_password, is_random
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ def find_by_form(text: str) -> Iterator[Span]:
     yield from _private_keys(text)
     yield from _aws_secrets(text)
     yield from _urls(text)
+    yield from _user_options(text)
     yield from _authorizations(text)
 
 
@@ -64,11 +66,11 @@ _FORMS: Final = (
     _form(
         "slack-webhook",
         "hooks.slack.com",
-        r"hooks\.slack\.com/(?P<told>[a-z]{4,20}/[<WUD>/]{20,200})",
+        r"hooks\.slack\.com/[a-z]{4,20}/(?P<told>[<WUD>/]{20,200})",
     ),
     _form("stripe-key", "k_", r"[rs]k_(?:live|test)_[<W>]{16,255}"),
     _form("stripe-key", "whsec_", r"whsec_[<W>+/=]{24,255}"),
-    _form("google-api-key", "AIza", r"AIza[<WUD>]{35}(?![<WUD>])"),
+    _form("google-api-key", "AIza", r"AIza[<WUD>]{35,60}"),
     _form("google-api-key", "GOCSPX-", r"GOCSPX-[<WUD>]{24,40}"),
     _form("google-api-key", "ya29.", r"ya29\.[<WUD>]{20,2000}"),
     _form("anthropic-key", "sk-ant-", r"sk-ant-[<WUD>]{20,300}"),
@@ -119,7 +121,12 @@ _KEY_LINE: Final = re.compile(
     r"(?:[ \t>#*/|+]{0,20}[\"']?(?:[A-Za-z0-9+/=\\]{0,2000}|[A-Z][A-Za-z-]{2,20}: [^\n]{0,100})"
     r"[\"']?[,+]?[ \t]{0,8}(?:\\r)?(?:\\n)?)(?:\r?\n|$)"
 )
-_KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/=]{32}")
+_KEY_TAIL: Final = re.compile(r"[A-Za-z0-9+/=\\]{16,}+")
+# A line of a key, a short one too; a word on a line of its own between two marks is none.
+_KEY_BODY: Final = re.compile(
+    r"[A-Za-z0-9+/=]{32}|(?:\n|\\n|-----)[ \t]*(?=[a-z+/=]{0,40}[A-Z0-9])[A-Za-z0-9+/=]{6,}+"
+    r"[ \t]*(?:\r?\n|\\|-----|$)"
+)
 
 
 def _private_keys(text: str) -> Iterator[Span]:
@@ -132,7 +139,7 @@ def _private_keys(text: str) -> Iterator[Span]:
             end = next(ends, None)
         closed = end is not None and end.start() < following
         stop = end.end() if end is not None and closed else _unclosed_end(text, begin.end())
-        if _KEY_BODY.search(text, begin.end(), stop):
+        if _KEY_BODY.search(text, begin.end() - 5, stop):
             yield Span(begin.start(), stop, "private-key")
 
 
@@ -142,13 +149,13 @@ def _unclosed_end(text: str, start: int) -> int:
     while stop < len(text) and (line := _KEY_LINE.match(text, stop)) and line.end() > stop:
         stop = line.end()
     # The key may end within a line of other things.
-    tail = re.compile(r"[A-Za-z0-9+/=\\]*").match(text, stop)
-    return max(tail.end() if tail else stop, len(text[start:stop].rstrip()) + start)
+    tail = _KEY_TAIL.match(text, stop)
+    return tail.end() if tail else start + len(text[start:stop].rstrip())
 
 
 # --- AWS secrets, known by what stands near ------------------------------------------------------
 
-_FORTY: Final = re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
+_FORTY: Final = re.compile(r"(?<![\w/+-])[A-Za-z0-9/+]{40}(?![\w/+=-])", re.ASCII)
 _AWS_NEAR: Final = re.compile(
     r"(?i)aws|amazon|secret.?access|A(?:KIA|SIA)[A-Z0-9]{16}|aws-access-key"
 )
@@ -159,7 +166,7 @@ def _aws_secrets(text: str) -> Iterator[Span]:
     for found in _FORTY.finditer(text):
         value, start = found.group(), found.start()
         near = _AWS_NEAR.search(text, max(start - _AWS_WINDOW, 0), start)
-        if near and is_drawn(value) and not re.fullmatch(r"[0-9a-f]+|[0-9A-F]+", value):
+        if near and is_mixed(value):
             yield Span(*found.span(), "aws-secret-key")
 
 
@@ -193,6 +200,19 @@ def _is_told(password: str, user: str) -> bool:
     return password.lower() not in stock and not is_filler(password)
 
 
+# `curl -u user:password`
+_USER_OPTION: Final = re.compile(
+    r"(?:curl|wget|http)(?=[ \t])[^\n]{0,200}?[ \t](?:-u|--user)[ =]{0,2}[\"']?"
+    r"(?P<user>[^\s:\"'$<{]{1,64}):(?P<told>[^\s\"'`]{4,128})"
+)
+
+
+def _user_options(text: str) -> Iterator[Span]:
+    for found in _USER_OPTION.finditer(text):
+        if _is_told(found["told"], found["user"]):
+            yield Span(*found.span("told"), "basic-auth-url")
+
+
 # --- credentials after a header's name -----------------------------------------------------------
 
 _AUTHORIZATION: Final = re.compile(
@@ -206,8 +226,17 @@ _BEARER: Final = re.compile(r"(?i)(?<![a-z])bearer[ \t]{1,4}(?P<told>[\w.~+/=-]{
 def _authorizations(text: str) -> Iterator[Span]:
     for found in _AUTHORIZATION.finditer(text):
         value = found.group("told")
-        if is_random(value) or (found["scheme"] and is_password(value)):
+        scheme = (found["scheme"] or "").lower()
+        if is_random(value) or (scheme and is_password(value)) or _is_basic(scheme, value):
             yield Span(*found.span("told"), "authorization-header")
     for found in _BEARER.finditer(text):
         if is_random(found.group("told")):
             yield Span(*found.span("told"), "authorization-header")
+
+
+def _is_basic(scheme: str, value: str) -> bool:
+    """Say whether the value is what the scheme Basic wants: user:password in base64."""
+    try:
+        return scheme == "basic" and b":" in base64.b64decode(value + "=" * (-len(value) % 4))
+    except ValueError:
+        return False

@@ -144,7 +144,7 @@ def json_safe(value: Any) -> Any:
 
 
 def _key(key: Any) -> str:
-    return key if isinstance(key, str) else text_of(key)
+    return key if isinstance(key, str) else "null" if key is None else text_of(key)
 
 
 def _below(tree: Mapping[str, Any], path: str) -> Any:

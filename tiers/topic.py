@@ -58,7 +58,7 @@ class Topic:
 class _Key:
     """A key of ours: how it may be spelled (the first is what we write) and how it is read.
 
-    A key that is `silent` is not added to a file that does without it.
+    A key that is `silent` is not written to a file that says nothing by it.
     """
 
     field: str
@@ -164,9 +164,8 @@ def _read(parts: Parts, default_name: str) -> _Reading:
             problems.append(f"{header.where(spelling)}{spelling}: {exc}")
     if not values.get("name"):
         values["name"] = default_name
-    if "expires_at" not in found and values.get("ttl"):
-        base = values.get("updated_at") or values.get("created_at")
-        values["expires_at"] = base + values["ttl"] if base else None
+    if "expires_at" not in found:
+        values["expires_at"] = _end_of_life(values)
     topic = Topic(
         **values,
         extra=header.without(consumed),
@@ -175,6 +174,16 @@ def _read(parts: Parts, default_name: str) -> _Reading:
         writable=header.parsed and not parts.unclosed,
     )
     return _Reading(topic, found, header.parents)
+
+
+def _end_of_life(values: Mapping[str, Any]) -> datetime | None:
+    """Count a lifetime from the last time of writing that the file tells."""
+    base: datetime | None = values.get("updated_at") or values.get("created_at")
+    ttl: timedelta | None = values.get("ttl")
+    try:
+        return base + ttl if base and ttl else None
+    except OverflowError:
+        return None  # later than any time there is
 
 
 def _whole(parts: Parts) -> str:
@@ -196,9 +205,11 @@ def _changes(reading: _Reading, record: MemoryRecord) -> dict[str, Value]:
     changes: dict[str, Value] = {}
     for key in _KEYS:
         value = wanted[key.field]
+        told = getattr(topic, key.field)
         unsaid = key.field not in reading.found
-        nameless = key.field == "name" and not topic.name
-        if value == getattr(topic, key.field) or (unsaid and key.silent) or nameless:
+        # What a file does not say, or not legibly, is not told it either.
+        silent = (key.silent or key.field == "name") and not told
+        if value == told or silent:
             continue
         if key.field == "expires_at" and unsaid and "ttl" in reading.found:
             if topic.expires_at is None and value is not None and topic.ttl:
