@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
+import math
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from memory.errors import UsageError
+from memory.errors import HomeRefused, UsageError
 
 #: Settings of one project, in its own folder; written by `tiermem init`.
 PROJECT_FILE = ".tiermem.toml"
 
-Value = str | int | float | bool
+#: Origins of settings that a project's file cannot override.
+ENVIRONMENT, FLAG = "environment", "flag"
+
+Value = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class Setting:
     default: Value
     doc: str
     from_project: bool = False
+    least: float = 0
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -37,20 +43,20 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "embedding.backend": Setting("auto", "auto, onnx or sentence-transformers"),
     "embedding.api_key": Setting("", "key of an openai: endpoint"),
-    "embedding.threads": Setting(2, "threads that one embedding uses"),
+    "embedding.threads": Setting(2, "threads that one embedding uses", least=1),
     "deep": Setting("edge:", "the deep tier: edge: (in process)"),
     "archive": Setting("sqlite:", "the archive: sqlite: (a file in the home)"),
     "engine.idle_minutes": Setting(30.0, "the engine ends after so long without a request"),
-    "save.max_bytes": Setting(1_000_000, "the longest text that is saved as one memory"),
+    "save.max_bytes": Setting(1_000_000, "the longest text, in bytes, that is one memory", least=1),
     "hot.deletion_settle_s": Setting(30.0, "a deleted hot file counts as deleted after so long"),
     "hot.settle_s": Setting(0.15, "a changed hot file is read when it has been quiet so long"),
     "hot.hold_share": Setting(0.2, "the loss of more than this share of the files is held"),
     "load.memory_chars": Setting(9_000, "characters of MEMORY.md that are loaded", True),
     "load.topic_chars": Setting(18_000, "characters of topic files that are loaded", True),
     "load.max_files": Setting(5, "topic files that are loaded when not all fit", True),
-    "index.max_lines": Setting(200, "lines that MEMORY.md may have", True),
-    "index.max_bytes": Setting(25_000, "bytes that MEMORY.md may have", True),
-    "search.limit": Setting(10, "hits that a search gives", True),
+    "index.max_lines": Setting(200, "lines that MEMORY.md may have"),
+    "index.max_bytes": Setting(25_000, "bytes that MEMORY.md may have"),
+    "search.limit": Setting(10, "hits that a search gives", True, least=1),
     "deep.min_free_mb": Setting(256, "free space below which nothing is indexed"),
     "redaction.allow": Setting("", "kinds of secrets that are not masked, with commas between"),
 }
@@ -87,11 +93,27 @@ def default_home(environment: Mapping[str, str] | None = None) -> Path:
     """Find the data home: $TIERMEM_HOME, else the platform's folder for user data."""
     env = os.environ if environment is None else environment
     if chosen := env.get("TIERMEM_HOME"):
-        return Path(chosen).expanduser().absolute()
+        home = Path(chosen).expanduser().absolute()
+        if not is_unicode(str(home)):
+            raise HomeRefused(
+                f"the path of TIERMEM_HOME is not UTF-8: {os.fsencode(home)!r}",
+                hint="set TIERMEM_HOME to a folder whose path is UTF-8",
+            )
+        return home
     # Heavy only for hooks, which do not come here without a home of their own.
     from platformdirs import user_data_path
 
     return user_data_path("tiermem", appauthor=False)
+
+
+def is_unicode(text: str) -> bool:
+    """Say whether a text that came from the system was valid UTF-8 there."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def engine_environment(home: Path) -> dict[str, str]:
+    """Build the environment that an engine of `home` is started with."""
+    return {**os.environ, "TIERMEM_HOME": str(home)}
 
 
 def load_settings(
@@ -110,17 +132,26 @@ def load_settings(
     values: dict[str, Value] = {name: setting.default for name, setting in SETTINGS.items()}
     origins = dict.fromkeys(SETTINGS, "default")
     _merge(values, origins, _read(base / "config.toml"), str(base / "config.toml"))
-    if project_root is not None:
-        path = project_root / PROJECT_FILE
-        allowed = {k: v for k, v in _read(path).items() if k in SETTINGS}
-        refused = sorted(name for name in allowed if not SETTINGS[name].from_project)
-        for name in refused:
-            origins[name] += f" ({path} may not set it)"
-            del allowed[name]
-        _merge(values, origins, allowed, str(path))
-    _merge(values, origins, _from_environment(env), "environment")
-    _merge(values, origins, dict(flags or {}), "flag")
-    return Settings(base, values, origins)
+    _merge(values, origins, _from_environment(env), ENVIRONMENT)
+    _merge(values, origins, dict(flags or {}), FLAG)
+    settings = Settings(base, values, origins)
+    return settings if project_root is None else for_project(settings, project_root)
+
+
+def for_project(settings: Settings, root: Path) -> Settings:
+    """Add what a project's own file may set, below environment and flags.
+
+    What it may not set is left as it is, and its origin says so. Raises UsageError.
+    """
+    path = root / PROJECT_FILE
+    values, origins = dict(settings.values), dict(settings.origins)
+    asked = {name: value for name, value in _read(path).items() if name in SETTINGS}
+    for name in [name for name in asked if not SETTINGS[name].from_project]:
+        origins[name] += f" ({path} may not set it)"
+        del asked[name]
+    open_ones = {n: v for n, v in asked.items() if origins[n] not in (ENVIRONMENT, FLAG)}
+    _merge(values, origins, open_ones, str(path))
+    return replace(settings, values=values, origins=origins)
 
 
 def variable(name: str) -> str:
@@ -138,7 +169,13 @@ def _read(path: Path) -> dict[str, Any]:
             data = tomllib.load(handle)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, tomllib.TOMLDecodeError) as exc:
+    except OSError as exc:
+        if exc.errno == errno.ENAMETOOLONG:
+            return {}
+        raise UsageError(
+            f"cannot read {path}: {exc.strerror}", hint="make it a readable file, or remove it"
+        ) from exc
+    except ValueError as exc:
         raise UsageError(f"cannot read {path}: {exc}", hint="repair or remove that file") from exc
     return dict(_flat(data))
 
@@ -165,19 +202,40 @@ def _merge(
 
 
 def _cast(name: str, value: Any, origin: str) -> Value:
-    kind = type(SETTINGS[name].default)
+    setting = SETTINGS[name]
+    kind = type(setting.default)
     try:
-        if kind is bool:
-            return value if isinstance(value, bool) else _TRUTH[str(value).lower()]
-        return kind(value)
-    except (KeyError, TypeError, ValueError) as exc:
+        cast = _number(kind, value) if kind in (int, float) else _plain_text(value)
+    except (TypeError, ValueError, OverflowError) as exc:
         raise UsageError(
-            f"{origin} sets {name} to {value!r}, which is no {kind.__name__}",
-            hint=SETTINGS[name].doc,
+            f"{origin} sets {name} to {value!r}, which is no {_KINDS[kind]}",
+            hint=f"{name}: {setting.doc}",
         ) from exc
+    if isinstance(cast, (int, float)) and cast < setting.least:
+        raise UsageError(
+            f"{origin} sets {name} to {value!r}; it is at least {setting.least:g}",
+            hint=f"{name}: {setting.doc}",
+        )
+    return cast
 
 
-_TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+def _number(kind: type[Value], value: Any) -> Value:
+    # TOML's true would count as 1.
+    if isinstance(value, bool):
+        raise TypeError(value)
+    number = kind(value)
+    if not math.isfinite(float(number)) or (isinstance(value, float) and number != value):
+        raise ValueError(value)
+    return number
+
+
+def _plain_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+_KINDS: Mapping[type, str] = {int: "whole number", float: "number", str: "text"}
 
 
 def _user_name() -> str:

@@ -30,7 +30,10 @@ _TTL_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What somebody wants kept. None means: as it is, or the default for a new memory."""
+    """What somebody wants kept. None means: as it is, or the default for a new memory.
+
+    `forever` takes an expiry away again.
+    """
 
     text: str
     name: str | None = None
@@ -48,6 +51,7 @@ class Draft:
     position: int | None = None
     created_at: datetime | None = None
     expires_at: datetime | None = None
+    forever: bool = False
     supersedes: tuple[str, ...] | None = None
     extra: Mapping[str, Any] | None = None
 
@@ -85,9 +89,12 @@ class Drafter:
         Raises UsageError for text that is empty, too long or not text, and for impossible names.
         """
         text = self._checked_text(draft.text)
-        name = checked_name(draft.name) if draft.name else ""
+        name = "" if draft.name is None else checked_name(draft.name)
         old = base or _blank(record_id or self.new_id(), project, self.owner, self.home_id, now)
         changes = {key: value for key, value in _changes(draft).items() if value is not None}
+        if draft.forever or (draft.expires_at is None and old.is_expired(now)):
+            # What is said again after it expired is meant to be known again.
+            changes["expires_at"] = None
         kind = changes.get("type", old.type)
         if base is None:
             changes.setdefault("visibility", visibility_for(kind, project))
@@ -205,8 +212,8 @@ def _changes(draft: Draft) -> dict[str, Any]:
         "description": draft.description,
         "type": draft.type,
         "category": draft.category,
-        "tags": draft.tags,
-        "keywords": draft.keywords,
+        "tags": _words(draft.tags),
+        "keywords": _words(draft.keywords),
         "importance": draft.importance,
         "pinned": draft.pinned,
         "origin": draft.origin,
@@ -219,6 +226,13 @@ def _changes(draft: Draft) -> dict[str, Any]:
         "supersedes": draft.supersedes,
         "extra": draft.extra,
     }
+
+
+def _words(words: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Strip words, and drop empty and repeated ones."""
+    if words is None:
+        return None
+    return tuple(dict.fromkeys(clean for word in words if (clean := word.strip())))
 
 
 def visibility_for(kind: MemoryType, project: str) -> Visibility:

@@ -3,6 +3,7 @@
 ServiceError
 ├── UsageError          what was asked cannot be meant; exit code 2
 ├── NotFound            nothing goes by that id or name
+│   └── Forgotten       what went by that id was forgotten, and stays so
 ├── Ambiguous           more than one memory goes by that id or name
 ├── Refused             asked for something that would lose or leak; says what to do instead
 ├── ProjectRefused      an id file names a project that belongs elsewhere
@@ -38,6 +39,12 @@ class NotFound(ServiceError):
     """Nothing goes by that id or name."""
 
     default_hint = "list what is there with: tiermem list"
+
+
+class Forgotten(NotFound):
+    """What went by that id was forgotten, and stays so."""
+
+    default_hint = "to keep it after all, save it as a new memory: tiermem save"
 
 
 class Ambiguous(ServiceError):

@@ -16,11 +16,12 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import IO
 
+from memory.config import PROJECT_FILE, is_unicode
 from memory.errors import HomeRefused, ProjectRefused, UsageError
 from tiers import git
 
-PROJECT_FILE = ".tiermem.toml"
 _REGISTRY = "projects.json"
 
 
@@ -62,9 +63,14 @@ def look(folder: Path) -> Place:
     Raises UsageError when the folder is none or its id file cannot be read.
     """
     start = folder.absolute()
-    if not start.is_dir():
+    if not _is_folder(start):
         raise UsageError(f"{start} is no folder", hint="give a folder with --project DIR")
     start = start.resolve()
+    if not is_unicode(str(start)):
+        raise UsageError(
+            f"the path of this folder is not UTF-8: {os.fsencode(start)!r}",
+            hint="rename the folder",
+        )
     if repository := git.find_repository(start):
         return Place(
             repository.root,
@@ -99,10 +105,12 @@ class Projects:
         """Find the project of a folder, registering it at first use."""
         place = look(folder)
         known = _match(place, self._load())
-        if known is not None and known.anchor == place.anchor:
+        if known is not None and not _has_moved(known, place):
             return known
         with self._locked() as projects:
             known = _match(place, projects)
+            if known is not None and not _has_moved(known, place):
+                return known
             project = replace(known, anchor=place.anchor) if known else _new(place)
             projects[project.key] = project
             return project
@@ -111,17 +119,35 @@ class Projects:
         return self._load().get(key)
 
     def adopt(self, folder: Path) -> Project:
-        """Bind the project that a folder's id file names to that folder."""
+        """Bind the project that a folder's id file names to that folder.
+
+        A project that lived there under another key stays in the registry, bound to nothing.
+        """
         place = look(folder)
         with self._locked() as projects:
-            known = projects.get(place.declared) or _by_anchor(place, projects) or _new(place)
-            projects[known.key] = replace(known, anchor=place.anchor, remote=place.remote)
-            return projects[known.key]
+            known = projects.get(place.declared)
+            if known is None:
+                known = _new(place) if place.declared else _by_anchor(place, projects)
+            adopted = replace(known or _new(place), anchor=place.anchor, remote=place.remote)
+            for key, other in projects.items():
+                if other.anchor == place.anchor and key != adopted.key:
+                    projects[key] = replace(other, anchor="")
+            projects[adopted.key] = adopted
+            return adopted
 
     def set_hot_root(self, key: str, hot_root: Path | None, *, tracked: bool = False) -> Project:
-        """Choose where a project's hot files lie; None means the default place."""
+        """Choose where a project's hot files lie; None means the default place.
+
+        Raises UsageError when another project keeps its own there.
+        """
         with self._locked() as projects:
             text = str(hot_root) if hot_root else ""
+            for other in projects.values():
+                if hot_root and other.key != key and other.hot_folder(self._home) == hot_root:
+                    raise UsageError(
+                        f"{hot_root} holds the hot files of the project {other.name}",
+                        hint="choose a folder of its own, as in .memory",
+                    )
             projects[key] = replace(projects[key], hot_root=text, tracked=tracked)
             return projects[key]
 
@@ -131,21 +157,29 @@ class Projects:
             return {key: Project(**entry) for key, entry in data.items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, TypeError, AttributeError) as exc:
+        except OSError as exc:
+            raise HomeRefused(f"cannot read {self._path}: {exc.strerror}") from exc
+        except (ValueError, TypeError, AttributeError) as exc:
             raise HomeRefused(
-                f"cannot read {self._path}: {exc}", hint="restore that file from a backup"
+                f"{self._path} is damaged: {exc}", hint="restore that file from a backup"
             ) from exc
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[dict[str, Project]]:
-        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self._home / f"{_REGISTRY}.lock").open("a") as lock:
+        with self._lock_file() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             projects = self._load()
             before = dict(projects)
             yield projects
             if projects != before:
                 self._store(projects)
+
+    def _lock_file(self) -> IO[str]:
+        try:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return (self._home / f"{_REGISTRY}.lock").open("a", encoding="utf-8")
+        except OSError as exc:
+            raise HomeRefused(f"{self._home} cannot be used: {exc.strerror}") from exc
 
     def _store(self, projects: dict[str, Project]) -> None:
         text = json.dumps({key: asdict(entry) for key, entry in projects.items()}, indent=2)
@@ -173,6 +207,14 @@ def write_id_file(root: Path, key: str) -> bool:
     return True
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        # A path that is too long, or holds a NUL, is none.
+        return False
+
+
 def _match(place: Place, projects: dict[str, Project]) -> Project | None:
     declared = projects.get(place.declared) if place.declared else None
     if declared is None:
@@ -180,11 +222,17 @@ def _match(place: Place, projects: dict[str, Project]) -> Project | None:
     if declared.anchor == place.anchor:
         return declared
     # A project whose old place is gone, and which has the same remote, has moved here.
-    if not Path(declared.anchor).exists() and declared.remote == place.remote:
+    is_gone = not declared.anchor or not Path(declared.anchor).exists()
+    if is_gone and declared.remote == place.remote:
         return declared
     raise ProjectRefused(
         f"{place.root / PROJECT_FILE} names the project that lives at {declared.anchor}"
     )
+
+
+def _has_moved(known: Project, place: Place) -> bool:
+    """Say whether a project is found by its id at another place than the registry has."""
+    return known.key == place.declared and known.anchor != place.anchor
 
 
 def _by_anchor(place: Place, projects: dict[str, Project]) -> Project | None:
@@ -193,11 +241,22 @@ def _by_anchor(place: Place, projects: dict[str, Project]) -> Project | None:
         return anchors[place.anchor]
     if place.root != Path(place.anchor):
         return None
-    # Outside of git, a folder belongs to the nearest folder above it that is a project.
+    if place.declared:
+        return None
+    # Outside of git, a folder belongs to the nearest folder above it that is a project. What was
+    # once kept in the home folder of a user does not make one project of all that lies in it.
+    user = _user_folder()
     for parent in place.root.parents:
-        if str(parent) in anchors:
+        if str(parent) in anchors and not user.is_relative_to(parent):
             return anchors[str(parent)]
     return None
+
+
+def _user_folder() -> Path:
+    try:
+        return Path.home().resolve()
+    except RuntimeError:
+        return Path("/")
 
 
 def _new(place: Place) -> Project:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from memory.drafts import Draft, Drafter
-from memory.errors import Ambiguous, NotFound, Refused, ServiceError, UsageError
+from memory.errors import Ambiguous, Forgotten, NotFound, Refused, ServiceError, UsageError
 from memory.hand_edits import index_id
 from memory.hot_folders import HotFolder, HotFolders
 from memory.hot_sink import HotSink
@@ -19,7 +19,7 @@ from tiers.errors import TierError
 from tiers.filters import Eq
 from tiers.hot import INDEX
 from tiers.outbox import Change, Delivery, Outbox, SinkName
-from tiers.records import MemoryRecord, Origin, Tier
+from tiers.records import MemoryRecord, Origin, Tier, Visibility
 
 _SHORTEST_PREFIX = 4
 
@@ -149,8 +149,7 @@ class MemoryService:
             for record in planned.values():
                 if record.name == name:
                     return record
-            named = self._catalogue.named(folder.key, name)
-            record_id = named[0].id if named else None
+            record_id = self._named(folder.key, name)
         if record_id is None:
             return None
         if record_id in planned:
@@ -158,9 +157,18 @@ class MemoryService:
         entry = self._catalogue.get(record_id)
         if entry is None:
             return None
-        if entry.tombstone or entry.project != folder.key:
+        if entry.tombstone:
+            raise Forgotten(f"memory {record_id} was forgotten")
+        if entry.project != folder.key or not self._is_mine(entry):
             raise NotFound(f"no memory {record_id} is in this project")
         return self.current(record_id)
+
+    def _named(self, project: str, name: str) -> str | None:
+        named = self._going_by(project, name)
+        if len(named) > 1:
+            ids = _some_ids(named)
+            raise Ambiguous(f"{len(named)} memories go by {name!r}: {ids}", hint="say --id ID")
+        return named[0].id if named else None
 
     def _take_in_edits(self, folder: HotFolder, saves: Sequence[Save]) -> None:
         """Make a person's edits revisions before anything is written over them."""
@@ -175,6 +183,8 @@ class MemoryService:
                 return other
         for entry in self._catalogue.with_text(project, record.text_hash):
             if entry.is_expired(record.updated_at) or entry.id == index_id(project):
+                continue
+            if not self._is_mine(entry):
                 continue
             return self.current(entry.id)
         return None
@@ -268,22 +278,35 @@ class MemoryService:
         text = ref.strip()
         entry = self._catalogue.get(text.lower())
         if entry is not None and entry.project == project and not entry.tombstone:
-            return entry
-        named = self._catalogue.named(project, text)
-        matches = named or (
-            self._catalogue.starting_with(project, text.lower())
-            if len(text) >= _SHORTEST_PREFIX
-            else []
-        )
+            matches = [entry]
+        else:
+            matches = self._going_by(project, text)
+        if not matches and len(text) >= _SHORTEST_PREFIX:
+            matches = self._catalogue.starting_with(project, text.lower())
+        matches = [match for match in matches if self._is_mine(match)]
         if not matches:
             raise NotFound(f"no memory goes by {text!r} here")
         if len(matches) > 1:
-            ids = ", ".join(entry.id[:13] for entry in matches[:5])
-            raise Ambiguous(f"{len(matches)} memories go by {text!r}: {ids}")
+            raise Ambiguous(f"{len(matches)} memories go by {text!r}: {_some_ids(matches)}")
         return matches[0]
 
+    def _going_by(self, project: str, name: str) -> list[Entry]:
+        """Find memories by exact name; expired ones only when there is nothing else."""
+        named = [e for e in self._catalogue.named(project, name) if self._is_mine(e)]
+        now = self._clock()
+        return [entry for entry in named if not entry.is_expired(now)] or named
+
+    def is_elsewhere(self, project: str, record_id: str) -> bool:
+        """Say whether an id belongs to a memory of another project."""
+        entry = self._catalogue.get(record_id)
+        return entry is not None and entry.project != project
+
+    def _is_mine(self, entry: Entry) -> bool:
+        """Say whether the owner of this home may see a memory: others' private ones are theirs."""
+        return entry.visibility is not Visibility.PRIVATE or entry.owner == self._drafter.owner
+
     def history(self, project: str, ref: str) -> list[MemoryRecord]:
-        """Read every revision of a memory, oldest first, queued ones included."""
+        """Read every revision of a memory that is kept, oldest first, and the newest one queued."""
         entry = self.find(project, ref)
         revisions = {record.revision: record for record in self._archive.history(entry.id)}
         queued = self._outbox.newest(entry.id)
@@ -297,13 +320,13 @@ class MemoryService:
         return [
             entry
             for entry in self._catalogue.entries(project, tier=tier)
-            if not entry.is_expired(now)
+            if self._is_mine(entry) and not entry.is_expired(now)
         ]
 
     def export(self, project: str) -> Iterator[MemoryRecord]:
         """Yield every current memory of a project, what is still queued included."""
         for entry in self._catalogue.entries(project):
-            record = self.current(entry.id)
+            record = self.current(entry.id) if self._is_mine(entry) else None
             if record is not None and not record.deleted:
                 yield record
 
@@ -353,6 +376,12 @@ class MemoryService:
 
     def count_archived(self, project: str) -> int:
         return self._archive.count(Eq("project", project))
+
+
+def _some_ids(entries: Sequence[Entry]) -> str:
+    """Name a few memories by as much of their ids as tells them apart."""
+    shown = [entry.id[:13] for entry in entries[:5]]
+    return ", ".join(shown if len(set(shown)) == len(shown) else [e.id for e in entries[:5]])
 
 
 def new_id() -> str:

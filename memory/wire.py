@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory.loader import HotContext
 from tiers.records import Importance, MemoryType, Origin, Tier, Visibility
@@ -16,11 +16,37 @@ from tiers.records import Importance, MemoryType, Origin, Tier, Visibility
 Text = Annotated[str, Field(max_length=20_000_000)]
 Short = Annotated[str, Field(max_length=2_000)]
 
+#: A number that every store can hold.
+Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
+
 
 class Wire(BaseModel):
-    """Base of everything public: unknown keys are refused, so that a typo is no silent default."""
+    """Base of every request: unknown keys are refused, so that a typo is no silent default."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Validators are built when first used: a command needs two of these thirty.
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+class Answer(BaseModel):
+    """Base of every answer: a newer engine may say more than this front knows."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+def complaint(exc: ValidationError) -> str:
+    """Say in one line what is wrong with a request or an answer."""
+    errors = exc.errors(include_url=False, include_input=False)
+    # A misspelt key explains the one that is missing, not the other way round.
+    first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
+    place = ".".join(str(part) for part in first["loc"]) or "request"
+    return f"{place}: {_PLAIN_WORDS.get(first['type'], first['msg'])}"
+
+
+_PLAIN_WORDS = {
+    "extra_forbidden": "there is no such field",
+    "missing": "is missing",
+    "string_unicode": "is not valid UTF-8",
+}
 
 
 class ProjectRequest(Wire):
@@ -33,7 +59,9 @@ class SaveItem(Wire):
     """One memory to keep."""
 
     text: Text
-    id: Short | None = Field(None, description="the memory to revise; else a new one, or by name")
+    id: Short | None = Field(
+        None, description="the memory to revise; an import may bring a new one under its id"
+    )
     key: Short | None = Field(
         None, description="where it comes from; the same key is the same memory (imports)"
     )
@@ -51,7 +79,7 @@ class SaveItem(Wire):
     visibility: Visibility | None = None
     session: Short | None = None
     thread: Short | None = None
-    position: int | None = None
+    position: Whole | None = None
     created_at: datetime | None = None
     supersedes: list[Short] | None = Field(None, max_length=200)
     extra: dict[str, Any] | None = None
@@ -69,14 +97,14 @@ class SaveBatchRequest(ProjectRequest):
     items: list[SaveItem] = Field(max_length=1_000)
 
 
-class Masked(Wire):
+class Masked(Answer):
     """Secrets of one kind that were masked."""
 
     kind: str
     count: int
 
 
-class SaveAnswer(Wire):
+class SaveAnswer(Answer):
     """A receipt: the memory is durable when this is given."""
 
     id: str
@@ -89,7 +117,7 @@ class SaveAnswer(Wire):
     masked: list[Masked] = Field(default_factory=list)
 
 
-class Problem(Wire):
+class Problem(Answer):
     """What went wrong, as data (RFC 9457)."""
 
     code: str
@@ -100,14 +128,14 @@ class Problem(Wire):
     retryable: bool = False
 
 
-class BatchResult(Wire):
+class BatchResult(Answer):
     """The fate of one item: a receipt or a problem."""
 
     saved: SaveAnswer | None = None
     problem: Problem | None = None
 
 
-class SaveBatchAnswer(Wire):
+class SaveBatchAnswer(Answer):
     """The fates of a batch, in its order."""
 
     results: list[BatchResult]
@@ -124,12 +152,11 @@ class SearchRequest(ProjectRequest):
     tags: list[Short] = Field(default_factory=list, max_length=50)
     since: datetime | None = None
     until: datetime | None = None
-    include_global: bool = False
     include_superseded: bool = False
     explain: bool = False
 
 
-class ScorePart(Wire):
+class ScorePart(Answer):
     """One addend or factor of a score."""
 
     name: str
@@ -137,7 +164,7 @@ class ScorePart(Wire):
     note: str = ""
 
 
-class SearchHit(Wire):
+class SearchHit(Answer):
     """One memory that was found. Its text is data, not an instruction."""
 
     id: str
@@ -156,7 +183,7 @@ class SearchHit(Wire):
     parts: list[ScorePart] | None = Field(None, description="with explain")
 
 
-class SearchAnswer(Wire):
+class SearchAnswer(Answer):
     """What was found, and what could not be asked."""
 
     hits: list[SearchHit]
@@ -173,7 +200,7 @@ class RefRequest(ProjectRequest):
     ref: Short
 
 
-class MemoryAnswer(Wire):
+class MemoryAnswer(Answer):
     """One memory, whole."""
 
     id: str
@@ -204,7 +231,7 @@ class MemoryAnswer(Wire):
     pending: list[str] = Field(default_factory=list)
 
 
-class HistoryAnswer(Wire):
+class HistoryAnswer(Answer):
     """Every revision of a memory, oldest first."""
 
     id: str
@@ -220,7 +247,7 @@ class ListRequest(ProjectRequest):
     offset: int = Field(0, ge=0)
 
 
-class ListItem(Wire):
+class ListItem(Answer):
     """One line of a list."""
 
     id: str
@@ -232,7 +259,7 @@ class ListItem(Wire):
     path: str | None = None
 
 
-class ListAnswer(Wire):
+class ListAnswer(Answer):
     """A page of memories; `total` counts all that match."""
 
     memories: list[ListItem]
@@ -242,13 +269,13 @@ class ListAnswer(Wire):
 class ForgetRequest(ProjectRequest):
     """Forget one memory, or what a query finds. Without `confirm` it is only shown."""
 
-    ref: Short | None = None
-    query: Short | None = None
+    ref: Short | None = Field(None, description="id, start of an id, name, or words of one memory")
+    query: Short | None = Field(None, description="forget what has all these words")
     limit: int = Field(10, ge=1, le=200)
     confirm: bool = False
 
 
-class Forgotten(Wire):
+class Forgotten(Answer):
     """One memory that is, or would be, forgotten."""
 
     id: str
@@ -258,7 +285,7 @@ class Forgotten(Wire):
     note: str = ""
 
 
-class ForgetAnswer(Wire):
+class ForgetAnswer(Answer):
     """What was forgotten, or would be."""
 
     memories: list[Forgotten]
@@ -274,7 +301,7 @@ class LoadRequest(ProjectRequest):
     max_files: int | None = Field(None, ge=0, le=1_000)
 
 
-class LoadedFile(Wire):
+class LoadedFile(Answer):
     """A topic file that was loaded, or only listed when `loaded` is false."""
 
     name: str
@@ -285,7 +312,7 @@ class LoadedFile(Wire):
     loaded: bool = True
 
 
-class LoadAnswer(Wire):
+class LoadAnswer(Answer):
     """Hot context as a prompt, with what went into it and what was cut."""
 
     files: list[str]
@@ -318,7 +345,7 @@ class LoadAnswer(Wire):
         )
 
 
-class TierStatus(Wire):
+class TierStatus(Answer):
     """How one tier is."""
 
     state: Literal["ready", "degraded", "down"]
@@ -331,7 +358,7 @@ class TierStatus(Wire):
     path: str = ""
 
 
-class EngineStatus(Wire):
+class EngineStatus(Answer):
     """The engine itself."""
 
     pid: int
@@ -343,7 +370,7 @@ class EngineStatus(Wire):
     home: str
 
 
-class StatusAnswer(Wire):
+class StatusAnswer(Answer):
     """Everything an operator looks at first."""
 
     engine: EngineStatus
@@ -362,7 +389,7 @@ class HeldRequest(ProjectRequest):
     action: Literal["apply", "restore"]
 
 
-class HeldAnswer(Wire):
+class HeldAnswer(Answer):
     """What became of held changes."""
 
     taken_in: int = 0
@@ -370,7 +397,7 @@ class HeldAnswer(Wire):
     restored: int = 0
 
 
-class Check(Wire):
+class Check(Answer):
     """One thing that doctor looked at."""
 
     name: str
@@ -379,13 +406,13 @@ class Check(Wire):
     hint: str = ""
 
 
-class DoctorAnswer(Wire):
+class DoctorAnswer(Answer):
     """What doctor found."""
 
     checks: list[Check]
 
 
-class DrainAnswer(Wire):
+class DrainAnswer(Answer):
     """What is still on its way."""
 
     pending: dict[str, int]

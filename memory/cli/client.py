@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from memory.config import engine_environment
 from memory.errors import EngineFailed, EngineUnreachable, HomeRefused, UsageError
 from memory.home_lock import HomeLock, socket_path
 from memory.version import installed_version
@@ -26,6 +27,10 @@ _START_S = 30.0
 _CALL_S = 120.0
 _RETRIES = 8
 _LONGEST_LOG_BYTES = 5 * 2**20
+_LAST_WORDS = 10_000
+
+#: Engines that this process started.
+_started: list[subprocess.Popen[bytes]] = []
 
 
 class EngineClient:
@@ -126,10 +131,7 @@ class EngineClient:
     def _ensure(self) -> None:
         """See that an engine of this version or a newer one answers."""
         health = self._health()
-        if health is not None and _is_older(str(health.get("version")), installed_version()):
-            self.stop()
-            health = None
-        if health is not None:
+        if health is not None and not _is_too_old(health):
             return
         try:
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -139,23 +141,31 @@ class EngineClient:
         with lock:
             # Many fronts may find the engine gone at once; one starts it, the others wait here.
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if self._health() is None:
-                self._start()
+            # Whoever answered before may have ended meanwhile.
+            self.close()
+            health = self._health()
+            if health is not None and not _is_too_old(health):
+                return
+            if health is not None:
+                self.stop()
+            self._start()
 
     def _start(self) -> None:
-        engine = self._spawn()
+        engine, killed = self._spawn(), 0
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             if self._health() is not None:
                 return
             code = engine.poll()
-            if code not in (None, 0):
+            # Ended by a signal, from outside: no reason to fail what was asked for.
+            was_killed = code is not None and code < 0 and killed < _RETRIES
+            if code not in (None, 0) and not was_killed:
                 raise EngineUnreachable(
                     f"the engine did not start: {self._last_words()}",
                     hint=f"see {self._home / 'engine.log'}",
                 )
-            if code == 0 and not _is_locked(self._home):
-                engine = self._spawn()
+            if was_killed or (code == 0 and not _is_locked(self._home)):
+                engine, killed = self._spawn(), killed + was_killed
             time.sleep(0.01)
         raise EngineUnreachable(
             f"the engine did not answer within {_START_S:.0f} s",
@@ -168,22 +178,30 @@ class EngineClient:
             if log.stat().st_size > _LONGEST_LOG_BYTES:
                 log.replace(log.with_suffix(".log.1"))
         with log.open("ab") as output:
-            return subprocess.Popen(
+            engine = subprocess.Popen(
                 [sys.executable, str(launcher()), "serve", "--detached"],
                 cwd=self._home,
-                env={**os.environ, "TIERMEM_HOME": str(self._home)},
+                env=engine_environment(self._home),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
+        # Reaps those that ended; the others live on when this process has gone.
+        _started[:] = [other for other in _started if other.poll() is None]
+        _started.append(engine)
+        return engine
 
     def _last_words(self) -> str:
+        """Quote what the engine complained of, else the last line of its log."""
         try:
-            lines = (self._home / "engine.log").read_text(encoding="utf-8").splitlines()
+            text = (self._home / "engine.log").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return "it said nothing"
-        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        lines = [line.strip() for line in text[-_LAST_WORDS:].splitlines() if line.strip()]
+        complaints = [line for line in lines if line.startswith("error: ")]
+        last = (complaints or lines or ["it said nothing"])[-1]
+        return last.removeprefix("error: ")
 
     def _owner_pid(self) -> int:
         owner = HomeLock(self._home).owner()
@@ -223,6 +241,10 @@ def _answer(status: int, body: bytes) -> Any:
     raise EngineFailed(
         data["detail"], hint=data["hint"], code=data["code"], retryable=data["retryable"]
     )
+
+
+def _is_too_old(health: Mapping[str, Any]) -> bool:
+    return _is_older(str(health.get("version")), installed_version())
 
 
 def _is_older(theirs: str, ours: str) -> bool:

@@ -10,27 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
 
 from memory import wire
 from memory.cli.session import EXIT_FAILED, EXIT_PARTIAL, Session, examples, say, stderr, verb
-from memory.errors import UsageError
+from memory.errors import Refused, UsageError
 from memory.importers import ImportFailure, ImportItem, ImportOptions, discover
+from memory.projects import look
 from tiers.atomic import replace
 from tiers.records import Origin, Tier
 
 #: Memories in one request; each request is durable when it is answered.
 _BATCH = 100
+
+#: Complaints that are printed for people; --json has them all.
+_MOST_COMPLAINTS = 20
 
 #: How often the backlog is asked for while an import is being indexed.
 _POLL_S = 0.2
@@ -47,6 +50,7 @@ class _ImportAnswer(BaseModel):
 
     imported: int = 0
     unchanged: int = 0
+    forgotten: int = 0
     failed: list[_Failure] = []
     warnings: list[_Failure] = []
     masked: dict[str, int] = {}
@@ -61,6 +65,8 @@ class _Import:
     tier: str
     allow: tuple[str, ...]
     answer: _ImportAnswer = field(default_factory=_ImportAnswer)
+    #: What came under each id in this run, so that two of one id do not replace each other.
+    seen: dict[str, int] = field(default_factory=dict)
 
     def run(self, paths: Sequence[Path], options: ImportOptions, progress: Progress) -> None:
         task = progress.add_task("importing", total=None)
@@ -71,22 +77,49 @@ class _Import:
                     _Failure(path=str(found.path), line=found.line, reason=found.reason)
                 )
                 continue
+            if self._came_before(found):
+                self._fail(found, f"the id {found.id} came before in this import with other text")
+                continue
             batch.append(found)
             if len(batch) == _BATCH:
-                self._send(batch, progress, task)
+                self._send(batch)
+                progress.advance(task, len(batch))
                 batch = []
-        self._send(batch, progress, task)
+        self._send(batch)
+        progress.advance(task, len(batch))
 
-    def _send(self, batch: Sequence[ImportItem], progress: Progress, task: TaskID) -> None:
+    def _came_before(self, item: ImportItem) -> bool:
+        if item.id is None:
+            return False
+        content = hash((item.text, item.name, item.description, item.tags))
+        return self.seen.setdefault(item.id, content) != content
+
+    def _send(self, batch: Sequence[ImportItem]) -> None:
+        """Send a batch; one that is refused is halved until the item at fault stands alone."""
         if not batch:
             return
-        request = wire.SaveBatchRequest(
-            project=self.session.project, items=[self._item(item) for item in batch]
-        )
-        results = self.session.ask("save-batch", request, wire.SaveBatchAnswer).results
+        try:
+            request = wire.SaveBatchRequest(
+                project=self.session.project, items=[self._item(item) for item in batch]
+            )
+            results = self.session.ask("save-batch", request, wire.SaveBatchAnswer).results
+        except (UsageError, ValidationError) as exc:
+            if len(batch) == 1:
+                self._fail(
+                    batch[0], exc.message if isinstance(exc, UsageError) else wire.complaint(exc)
+                )
+                return
+            half = len(batch) // 2
+            self._send(batch[:half])
+            self._send(batch[half:])
+            return
         for item, result in zip(batch, results, strict=True):
             self._count(item, result)
-        progress.advance(task, len(batch))
+
+    def _fail(self, item: ImportItem, reason: str) -> None:
+        self.answer.failed.append(
+            _Failure(path=str(item.source_path), reason=f"{item.name or item.key}: {reason}")
+        )
 
     def _item(self, item: ImportItem) -> wire.SaveItem:
         tier = self.tier
@@ -95,7 +128,7 @@ class _Import:
         fields: dict[str, Any] = {
             "text": item.text,
             "id": item.id,
-            "key": None if item.id else item.key,
+            "key": item.key,
             "name": item.name or None,
             "description": item.description or None,
             "type": item.type,
@@ -117,14 +150,16 @@ class _Import:
         if item.record is not None:
             fields["origin"] = item.record.origin
             fields["visibility"] = item.record.visibility
+            fields["session"] = item.record.session or None
         return wire.SaveItem(**fields)
 
     def _count(self, item: ImportItem, result: wire.BatchResult) -> None:
         path = str(item.source_path)
         self.answer.warnings += [_Failure(path=path, reason=reason) for reason in item.problems]
-        if result.problem is not None:
-            reason = f"{result.problem.detail}; {result.problem.hint}"
-            self.answer.failed.append(_Failure(path=path, reason=f"{item.name}: {reason}"))
+        if result.problem is not None and result.problem.code == "forgotten":
+            self.answer.forgotten += 1
+        elif result.problem is not None:
+            self._fail(item, f"{result.problem.detail}; {result.problem.hint}")
         elif result.saved is not None:
             if result.saved.unchanged:
                 self.answer.unchanged += 1
@@ -194,8 +229,9 @@ def import_memories(
     """Import memory folders, markdown trees and JSONL files.
 
     A second import of the same source changes nothing. What cannot be read is reported with its
-    path and reason, and the rest goes on.
+    path and reason, and the rest goes on. What was forgotten here stays forgotten.
     """
+    look(session.folder)
     options = ImportOptions.parse(fields, template)
     run = _Import(session, tier, allow)
     with _progress(session) as progress:
@@ -204,18 +240,29 @@ def import_memories(
             run.wait_for_index(progress)
     answer = run.answer
     session.show(answer, lambda console: _render_import(console, answer))
-    for failure in (*answer.failed, *answer.warnings):
-        place = f"{failure.path}:{failure.line}" if failure.line else failure.path
-        say(f"{place}: {failure.reason}")
+    _complain((*answer.failed, *answer.warnings))
     if answer.failed:
         return EXIT_PARTIAL if answer.imported or answer.unchanged else EXIT_FAILED
     return EXIT_PARTIAL if answer.pending and not no_wait else 0
 
 
+def _complain(failures: Sequence[_Failure]) -> None:
+    for failure in failures[:_MOST_COMPLAINTS]:
+        place = f"{failure.path}:{failure.line}" if failure.line else failure.path
+        say(f"{place}: {failure.reason}")
+    if len(failures) > _MOST_COMPLAINTS:
+        say(f"… and {len(failures) - _MOST_COMPLAINTS} more; --json lists all")
+
+
 def _render_import(console: Console, answer: _ImportAnswer) -> None:
+    if not (answer.imported or answer.unchanged or answer.forgotten or answer.failed):
+        console.print("nothing to import was found")
+        return
     words = [f"{answer.imported} imported", f"{answer.unchanged} unchanged"]
     if answer.failed:
         words.append(f"{len(answer.failed)} failed")
+    if answer.forgotten:
+        words.append(f"{answer.forgotten} left out: forgotten here before")
     if answer.masked:
         words.append("masked: " + ", ".join(f"{n} {kind}" for kind, n in answer.masked.items()))
     if answer.pending:
@@ -244,9 +291,9 @@ def _progress(session: Session) -> Progress:
 @click.argument("file", type=click.Path(path_type=Path))
 @verb
 def export(session: Session, file: Path) -> int:
-    """Write every memory of the project to FILE as JSONL, or to - for standard output.
+    """Write every memory of the project to a JSONL file.
 
-    `tiermem import FILE` brings them back under the same ids.
+    FILE may be - for standard output. `tiermem import FILE` brings them back under the same ids.
     """
     request = wire.ProjectRequest(project=session.project).model_dump(mode="json")
     lines = session.client.lines("export", request)
@@ -256,8 +303,15 @@ def export(session: Session, file: Path) -> int:
         return 0
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent} is no folder", hint="make it first")
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder", hint="name a file in it")
     content = list(lines)
-    replace(file, b"".join(content), mode=0o600)
+    try:
+        replace(file, b"".join(content), mode=0o600)
+    except OSError as exc:
+        raise Refused(
+            f"{file} cannot be written: {exc.strerror}", hint="export to another place"
+        ) from exc
     if session.as_json:
         session.print_json({"exported": len(content), "path": str(file)})
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
-from pathlib import Path
 
 import click
 from rich.console import Console
@@ -12,11 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from memory import wire
-from memory.cli.session import EXIT_PARTIAL, Session, examples, say, verb
+from memory.cli.session import EXIT_PARTIAL, Session, examples, printable, say, verb
+from memory.config import for_project
 from memory.errors import NotFound, UsageError
 from memory.loader import LoadBudget
 from memory.loader import load as load_hot
-from memory.projects import Projects
+from memory.projects import Projects, look
 from tiers.records import Importance, MemoryType, Tier, Visibility, parse_time
 
 _SNIPPET_CHARACTERS = 400
@@ -30,7 +30,7 @@ class _Time(click.ParamType[datetime]):
     ) -> datetime:
         try:
             return parse_time(str(value))
-        except ValueError:
+        except (ValueError, OverflowError):
             self.fail(f"{value!r} is no time; write 2026-11-30 or 2026-11-30T12:00", param, ctx)
 
 
@@ -55,7 +55,7 @@ tiermem save "the demo is on Friday" --ttl 5d --json
 @click.option("--type", "kind", type=_choice(MemoryType), help="What it is about.")
 @click.option("--category", help="A category of your own.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be given more than once.")
-@click.option("--importance", type=_choice(Importance))
+@click.option("--importance", type=_choice(Importance), help="How much it matters.")
 @click.option("--ttl", metavar="TIME", help="How long it lives: 12h, 14d, 2w, never.")
 @click.option("--pin", is_flag=True, default=None, help="Keep it hot.")
 @click.option("--supersedes", multiple=True, metavar="ID", help="A memory that this one replaces.")
@@ -63,7 +63,7 @@ tiermem save "the demo is on Friday" --ttl 5d --json
 @click.option(
     "--tier", type=click.Choice(["hot", "deep"]), help="Always loaded, or found on demand."
 )
-@click.option("--visibility", type=_choice(Visibility))
+@click.option("--visibility", type=_choice(Visibility), help="Who may see it.")
 @click.option("--allow", multiple=True, metavar="KIND", help="Keep secrets of this kind unmasked.")
 @verb
 def save(
@@ -103,8 +103,8 @@ def save(
             importance=Importance(importance) if importance else None,
             ttl=ttl,
             pinned=pin,
-            supersedes=[_full_id(session, ref) for ref in supersedes] or None,
-            id=_full_id(session, record_id) if record_id else None,
+            supersedes=list(supersedes) or None,
+            id=record_id,
             tier=Tier(tier) if tier else None,
             visibility=Visibility(visibility) if visibility else None,
             allow=list(allow),
@@ -133,11 +133,6 @@ def _refuse_other_encodings(text: str) -> None:
         raise UsageError("the text is not UTF-8", hint="convert it: iconv -t UTF-8") from exc
 
 
-def _full_id(session: Session, ref: str) -> str:
-    request = wire.RefRequest(project=session.project, ref=ref)
-    return session.ask("get", request, wire.MemoryAnswer).id
-
-
 def _tell_masked(masked: list[wire.Masked]) -> None:
     if masked:
         kinds = ", ".join(f"{found.count} {found.kind}" for found in masked)
@@ -161,9 +156,6 @@ tiermem search "old decisions" --tier cold --json
 @click.option("--tag", "tags", multiple=True, help="Only memories with this tag.")
 @click.option("--since", type=_Time(), help="Only memories made at or after this time.")
 @click.option("--until", type=_Time(), help="Only memories made at or before this time.")
-@click.option(
-    "--global", "include_global", is_flag=True, help="Also what is kept for all projects."
-)
 @click.option("--superseded", is_flag=True, help="Also what newer memories replace.")
 @click.option("--explain", is_flag=True, help="Show the parts of each score.")
 @verb
@@ -177,7 +169,6 @@ def search(
     tags: tuple[str, ...],
     since: datetime | None,
     until: datetime | None,
-    include_global: bool,
     superseded: bool,
     explain: bool,
 ) -> int:
@@ -194,7 +185,6 @@ def search(
             tags=list(tags),
             since=since,
             until=until,
-            include_global=include_global,
             include_superseded=superseded,
             explain=explain,
         ),
@@ -248,7 +238,10 @@ def _tell_degraded(answer: wire.SearchAnswer) -> int:
 @click.argument("ref", metavar="ID")
 @verb
 def get(session: Session, ref: str) -> int:
-    """Show one memory whole: by its id, the start of its id, or its name."""
+    """Show one memory whole.
+
+    It is named by its id, the start of its id, or its name.
+    """
     memory = session.ask(
         "get", wire.RefRequest(project=session.project, ref=ref), wire.MemoryAnswer
     )
@@ -276,7 +269,7 @@ def _facts(memory: wire.MemoryAnswer) -> list[tuple[str, str]]:
         ("replaced by", ", ".join(memory.superseded_by)),
         ("pending", ", ".join(memory.pending)),
     ]
-    return [(label, value) for label, value in facts if value]
+    return [(label, " ".join(value.split())) for label, value in facts if value]
 
 
 @click.command(epilog=examples("tiermem history 'deploy checklist'"))
@@ -301,8 +294,10 @@ def history(session: Session, ref: str) -> int:
 @click.command("list", epilog=examples("tiermem list\ntiermem list --tier hot --json"))
 @click.option("--tier", type=_choice(Tier), help="Only memories of this tier.")
 @click.option("--type", "kind", type=_choice(MemoryType), help="Only memories of this type.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
-@click.option("--offset", type=click.IntRange(0), default=0)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many."
+)
+@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
 @verb
 def list_memories(
     session: Session, tier: str | None, kind: str | None, limit: int, offset: int
@@ -340,17 +335,22 @@ def list_memories(
         """
 tiermem forget 3f2a9c1b             shows what would go
 tiermem forget 3f2a9c1b --yes
-tiermem forget --query "old office address" --limit 3
+tiermem forget "old office address"
+tiermem forget --query "office address" --limit 3
 """
     )
 )
-@click.argument("ref", metavar="ID", required=False)
-@click.option("--query", help="Forget what this finds.")
+@click.argument("ref", metavar="[ID|WORDS]", required=False)
+@click.option("--query", metavar="WORDS", help="Forget all that has these words, not just one.")
 @click.option("--limit", type=click.IntRange(1, 200), default=10, help="With --query: how many.")
 @click.option("--yes", is_flag=True, help="Do it; without, it is only shown.")
 @verb
 def forget(session: Session, ref: str | None, query: str | None, limit: int, yes: bool) -> int:
-    """Forget a memory in every tier, its history included. Shows first, does with --yes."""
+    """Forget a memory in every tier, with its history.
+
+    It is named by its id, the start of its id, its name, or words that no other memory has.
+    Without --yes it is only shown.
+    """
     answer = session.ask(
         "forget",
         wire.ForgetRequest(project=session.project, ref=ref, query=query, limit=limit, confirm=yes),
@@ -362,9 +362,12 @@ def forget(session: Session, ref: str | None, query: str | None, limit: int, yes
         for memory in answer.memories:
             console.print(f"{did}: {memory.name} ({memory.id[:8]}, {memory.tier})", markup=False)
 
-    session.show(answer, render)
     if not answer.memories:
-        raise NotFound("nothing was found to forget")
+        raise NotFound(
+            f"no memory has all the words of {query!r}",
+            hint="look for it with: tiermem search; then forget it by its id",
+        )
+    session.show(answer, render)
     if not answer.done:
         say("nothing was changed; add --yes to do it")
     return 0
@@ -387,35 +390,37 @@ tiermem load --json | jq -r .formatted_prompt
 def load(
     session: Session, task: str, description: str, max_files: int | None, explain: bool
 ) -> int:
-    """Print the hot context: MEMORY.md and topic files as a prompt. Needs no engine."""
-    settings = session.settings
-    registry = Projects(settings.home)
-    project = registry.find(session.folder)
-    hot_root = project.hot_folder(settings.home) if project else Path()
-    if project is None or not hot_root.is_dir():
-        raise NotFound(
-            f"nothing is kept for {session.project} yet",
-            hint='keep something with: tiermem save "…"',
+    """Print what an agent is given at its start.
+
+    That is the hot context: MEMORY.md and topic files as one prompt. Needs no engine.
+    """
+    settings = for_project(session.settings, look(session.folder).root)
+    project = Projects(settings.home).find(session.folder)
+    hot_root = project.hot_folder(settings.home) if project else None
+    if hot_root is None or not hot_root.is_dir():
+        answer = wire.LoadAnswer(files=[], memory_files=[], formatted_prompt="")
+    else:
+        answer = wire.LoadAnswer.of(
+            load_hot(
+                hot_root,
+                task=task,
+                description=description,
+                max_files=max_files,
+                budget=LoadBudget(
+                    settings.count("load.memory_chars"),
+                    settings.count("load.topic_chars"),
+                    settings.count("load.max_files"),
+                ),
+                allow=settings.allowed_secrets,
+            )
         )
-    answer = wire.LoadAnswer.of(
-        load_hot(
-            hot_root,
-            task=task,
-            description=description,
-            max_files=max_files,
-            budget=LoadBudget(
-                settings.count("load.memory_chars"),
-                settings.count("load.topic_chars"),
-                settings.count("load.max_files"),
-            ),
-            allow=settings.allowed_secrets,
-        )
-    )
 
     def render(console: Console) -> None:
-        console.print(answer.formatted_prompt, markup=False, end="")
+        console.print(printable(answer.formatted_prompt), markup=False, end="")
 
     session.show(answer, render)
+    if not answer.files and not answer.problems:
+        say(f'nothing is kept hot for {session.project} yet; keep something with: tiermem save "…"')
     if explain:
         for file in answer.memory_files:
             parts = ", ".join(f"{name} {value:g}" for name, value in file.parts.items())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import wraps
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,40 +16,65 @@ from rich.console import Console
 
 from memory import wire
 from memory.cli.client import EngineClient
-from memory.config import Settings, load_settings
+from memory.config import Settings, default_home, is_unicode, load_settings
+from memory.errors import UsageError
 
 Answer = TypeVar("Answer", bound=BaseModel)
+
+#: Nothing is wrapped when it is piped.
+_PIPE_WIDTH = 10_000
+
+#: Control characters but tab and line feed; C1 ones too, which some terminals obey.
+_CONTROLS = dict.fromkeys(
+    (*range(9), 11, 12, *range(14, 32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}"
+) | {13: None}
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_PARTIAL = 3
 
 
-@dataclass(slots=True)
+@dataclass
 class Session:
     """One run of the command line. stdout is data, stderr is for people."""
 
     folder: Path
     as_json: bool
-    settings: Settings = field(init=False)
-    client: EngineClient = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.settings = load_settings()
-        self.client = EngineClient(self.settings.home)
+    @cached_property
+    def settings(self) -> Settings:
+        return load_settings()
+
+    @cached_property
+    def client(self) -> EngineClient:
+        """The way to the engine. Needs no settings: broken ones must not keep it from ending."""
+        return EngineClient(default_home())
+
+    def close(self) -> None:
+        """Hang up, if the engine was called at all."""
+        if "client" in vars(self):
+            self.client.close()
 
     @property
     def project(self) -> str:
-        return str(self.folder.absolute())
+        folder = str(self.folder.absolute())
+        if not is_unicode(folder):
+            raise UsageError("the path of the project is not UTF-8", hint="rename the folder")
+        return folder
 
     @property
     def is_terminal(self) -> bool:
         return sys.stdout.isatty()
 
     def ask(self, verb: str, request: wire.Wire, answer: type[Answer], **kwargs: Any) -> Answer:
-        """Ask the engine and check its answer."""
+        """Ask the engine and check its answer.
+
+        Raises UsageError for broken settings first: an engine that runs already still has the old.
+        """
+        _ = self.settings
         asked = request.model_dump(mode="json", exclude_none=True)
-        return answer.model_validate(self.client.call(verb, asked, **kwargs))
+        told = self.client.call(verb, asked, **kwargs)
+        return answer.model_validate(told if self.as_json else printable(told))
 
     def show(self, answer: BaseModel, render: Callable[[Console], None]) -> None:
         """Print an answer: as JSON where programs look, else as `render` draws it."""
@@ -65,16 +90,27 @@ class Session:
         sys.stdout.flush()
 
 
+def printable(data: Any) -> Any:
+    """Take out of texts what a terminal would obey: remembered text is data. JSON stays exact."""
+    if isinstance(data, str):
+        return data.translate(_CONTROLS)
+    if isinstance(data, dict):
+        return {key: printable(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [printable(value) for value in data]
+    return data
+
+
 def stdout() -> Console:
     """A console for data: no colours and no wrapping when it is piped."""
     if sys.stdout.isatty():
         return Console(highlight=False)
-    return Console(highlight=False, width=10_000, soft_wrap=True, no_color=True)
+    return Console(highlight=False, width=_PIPE_WIDTH, soft_wrap=True, no_color=True)
 
 
 def stderr() -> Console:
     """A console for people."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
@@ -96,12 +132,16 @@ def verb(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
     @wraps(function)
     def command(*args: Any, folder: Path, as_json: bool, **kwargs: Any) -> Any:
-        return function(Session(folder, as_json), *args, **kwargs)
+        session = Session(folder, as_json)
+        try:
+            return function(session, *args, **kwargs)
+        finally:
+            session.close()
 
     return command
 
 
-def examples(text: str) -> str:
+def examples(text: str, *, title: str = "Examples") -> str:
     """Format examples for the end of a help page, kept as they are."""
     lines = "\n".join(f"  {line}" for line in text.strip().splitlines())
-    return f"\b\nExamples:\n{lines}"
+    return f"\b\n{title}:\n{lines}"

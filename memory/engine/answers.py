@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 from memory import wire
 from memory.app import now_utc
+from memory.config import Settings, for_project
 from memory.drafts import Draft, parse_ttl
 from memory.engine.host import Host
 from memory.engine.problems import problem_of
-from memory.errors import ServiceError, UsageError
+from memory.errors import Ambiguous, NotFound, ServiceError, UsageError
+from memory.indexer import searchable_text
 from memory.loader import LoadBudget
 from memory.loader import load as load_hot
+from memory.projects import look
 from memory.search import Hit, Query
 from memory.service import Known, Receipt, Save
 from tiers.catalogue import Entry
@@ -23,9 +28,20 @@ _IMPORT_NAMESPACE = uuid.UUID("b1f5a2b4-6d0e-5c0a-9a57-0d6f5e1c7a11")
 
 
 def save(host: Host, asked: wire.SaveRequest) -> wire.SaveAnswer:
-    """Keep one memory."""
+    """Keep one memory. Memories that it names may be named as everywhere: id, its start, name."""
     project = host.enter(asked.project)
-    return _receipt(host.app.service.save(project.key, _save(asked, project.key)))
+    service = host.app.service
+
+    def full_id(ref: str) -> str:
+        return service.find(project.key, ref).id
+
+    item = asked.model_copy(
+        update={
+            "id": full_id(asked.id) if asked.id is not None else None,
+            "supersedes": [full_id(ref) for ref in asked.supersedes] if asked.supersedes else None,
+        }
+    )
+    return _receipt(service.save(project.key, _save(host, item, project.key)))
 
 
 def save_batch(host: Host, asked: wire.SaveBatchRequest) -> wire.SaveBatchAnswer:
@@ -34,7 +50,7 @@ def save_batch(host: Host, asked: wire.SaveBatchRequest) -> wire.SaveBatchAnswer
     saves: list[Save | ServiceError] = []
     for item in asked.items:
         try:
-            saves.append(_save(item, project.key))
+            saves.append(_save(host, item, project.key))
         except ServiceError as exc:
             saves.append(exc)
     kept = iter(host.app.service.save_many(project.key, [s for s in saves if isinstance(s, Save)]))
@@ -48,10 +64,7 @@ def _fate(fate: Receipt | ServiceError) -> wire.BatchResult:
     return wire.BatchResult(problem=problem_of(fate))
 
 
-def _save(item: wire.SaveItem, project: str) -> Save:
-    record_id = item.id
-    if record_id is None and item.key is not None:
-        record_id = str(uuid.uuid5(_IMPORT_NAMESPACE, f"{project}\0{item.key}"))
+def _save(host: Host, item: wire.SaveItem, project: str) -> Save:
     expires_at = item.expires_at
     if item.ttl is not None:
         expires_at = parse_ttl(item.ttl, now_utc())
@@ -73,13 +86,34 @@ def _save(item: wire.SaveItem, project: str) -> Save:
             position=item.position,
             created_at=_aware(item.created_at),
             expires_at=_aware(expires_at),
+            forever=item.ttl is not None and expires_at is None,
             supersedes=_words(item.supersedes),
             extra=item.extra,
         ),
-        record_id=record_id,
+        record_id=_record_id(host, item, project),
         tier=item.tier,
         allow=frozenset(item.allow),
     )
+
+
+def _record_id(host: Host, item: wire.SaveItem, project: str) -> str | None:
+    """Choose the id that an item is kept under: its own, else one made of where it comes from.
+
+    What another project of this home holds stays there; importing it makes a copy here.
+    """
+    is_taken = item.id is not None and host.app.service.is_elsewhere(project, item.id)
+    if item.key is not None and (item.id is None or is_taken):
+        return str(uuid.uuid5(_IMPORT_NAMESPACE, f"{project}\0{item.key}"))
+    if item.id is not None and not _is_uuid(item.id):
+        raise UsageError(f"{item.id!r} is no id", hint="an id is a UUID in lower case; or use key")
+    return item.id
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def _receipt(receipt: Receipt) -> wire.SaveAnswer:
@@ -100,18 +134,18 @@ def search(host: Host, asked: wire.SearchRequest) -> wire.SearchAnswer:
     if not asked.query.strip():
         raise UsageError("there is nothing to search for", hint="tiermem search 'some words'")
     project = host.enter(asked.project)
+    limit = asked.limit or _settings(host, asked).count("search.limit")
     answer = host.app.search.search(
         Query(
             text=asked.query,
             project=project.key,
-            limit=asked.limit or host.app.settings.count("search.limit"),
+            limit=limit,
             tier=asked.tier,
             type=asked.type,
             category=asked.category,
             tags=tuple(asked.tags),
             since=_aware(asked.since),
             until=_aware(asked.until),
-            include_global=asked.include_global,
             include_superseded=asked.include_superseded,
         )
     )
@@ -232,13 +266,9 @@ def forget(host: Host, asked: wire.ForgetRequest) -> wire.ForgetAnswer:
     if bool(asked.ref) == bool(asked.query):
         raise UsageError("name one memory, or give a query", hint="tiermem forget ID")
     if asked.ref:
-        entries = [service.find(project.key, asked.ref)]
+        entries = [_one_to_forget(host, asked, project.key)]
     else:
-        found = search(
-            host,
-            wire.SearchRequest(project=asked.project, query=asked.query or "", limit=asked.limit),
-        )
-        entries = [service.find(project.key, hit.id) for hit in found.hits]
+        entries = _with_all_words(host, asked, project.key, asked.query or "")
     memories = [
         wire.Forgotten(
             id=entry.id, name=entry.name, tier=entry.tier, path=service.path_of(entry.id)
@@ -252,10 +282,43 @@ def forget(host: Host, asked: wire.ForgetRequest) -> wire.ForgetAnswer:
     return wire.ForgetAnswer(memories=memories, done=True, pending=sinks)
 
 
+def _one_to_forget(host: Host, asked: wire.ForgetRequest, project: str) -> Entry:
+    """Find the one memory that is meant: by id, start of id or name, else by its words."""
+    ref = asked.ref or ""
+    try:
+        return host.app.service.find(project, ref)
+    except NotFound:
+        found = _with_all_words(host, asked, project, ref)
+        if not found:
+            raise
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} memories have all the words of {ref!r}",
+            hint="name one by its id, or forget them all with --query",
+        )
+    return found[0]
+
+
+def _with_all_words(host: Host, asked: wire.ForgetRequest, project: str, query: str) -> list[Entry]:
+    """Find memories that have every word of a query: what is only near in meaning must stay."""
+    words = set(host.app.sparse.encode_query(query).indices)
+    if not words:
+        return []
+    near = search(host, wire.SearchRequest(project=asked.project, query=query, limit=asked.limit))
+    found: list[Entry] = []
+    for hit in near.hits:
+        record = host.app.service.current(hit.id)
+        if record is None:
+            continue
+        if words <= set(host.app.sparse.encode_document(searchable_text(record)).indices):
+            found.append(host.app.service.find(project, hit.id))
+    return found
+
+
 def load(host: Host, asked: wire.LoadRequest) -> wire.LoadAnswer:
     """Load the hot context of a project."""
     project = host.enter(asked.project)
-    settings = host.app.settings
+    settings = _settings(host, asked)
     return wire.LoadAnswer.of(
         load_hot(
             host.app.folders.get(project.key).hot.root,
@@ -305,10 +368,18 @@ def rescan(host: Host, asked: wire.ProjectRequest) -> wire.DrainAnswer:
     return wire.DrainAnswer(pending={})
 
 
-def _words(words: list[str] | None) -> tuple[str, ...] | None:
+def _settings(host: Host, asked: wire.ProjectRequest) -> Settings:
+    """The settings of this home, with what the project's own file may set."""
+    return for_project(host.app.settings, look(Path(asked.project)).root)
+
+
+def _words(words: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if words is None else tuple(words)
 
 
 def _aware(moment: datetime | None) -> datetime | None:
     """Read a time without a zone as UTC."""
-    return None if moment is None else parse_time(moment.isoformat())
+    try:
+        return None if moment is None else parse_time(moment.isoformat())
+    except OverflowError as exc:
+        raise UsageError(f"{moment} lies outside of all years", hint="give a later time") from exc

@@ -128,7 +128,7 @@ def _checks(host: Host, project: Project) -> Iterator[wire.Check]:
             name="disk", ok=False, detail="less than 1 GB is free", hint="free some space"
         )
     yield _check("model", lambda: _model(host))
-    yield _check("deep", lambda: _store_detail(deep_health(host)))
+    yield _check("deep", lambda: _store_detail(host.app.deep().health()))
     yield _check("archive", lambda: _store_detail(host.app.archive.health()))
     yield _check("index", lambda: _index_agrees(host))
     for sink in SinkName:
@@ -167,7 +167,9 @@ def _model(host: Host) -> str:
 def _store_detail(health: StoreHealth) -> str:
     if health.state is not Health.READY:
         raise TierError(health.detail or str(health.state))
-    return f"{health.count:,} entries" if health.count is not None else "ready"
+    if health.count is None:
+        return "ready"
+    return "1 entry" if health.count == 1 else f"{health.count:,} entries"
 
 
 def _index_agrees(host: Host) -> str:

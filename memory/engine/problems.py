@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from embeddings.errors import EmbeddingError
 from memory import errors
@@ -15,6 +16,7 @@ Known = errors.ServiceError | tier_errors.TierError | EmbeddingError
 STATUS: dict[type[Exception], int] = {
     errors.UsageError: 400,
     errors.NotFound: 404,
+    errors.Forgotten: 410,
     errors.Ambiguous: 409,
     errors.Refused: 409,
     errors.ProjectRefused: 403,
@@ -45,6 +47,25 @@ def problem_of(exc: Known) -> Problem:
         hint=exc.hint,
         status=status,
         retryable=exc.retryable,
+    )
+
+
+def no_such_route(method: str, path: str, allowed: Collection[str] | None) -> Problem:
+    """Describe a request that no route takes; `allowed` are the methods of a known path."""
+    if allowed is None:
+        return Problem(
+            code="no-such-route",
+            title="Nothing is here.",
+            detail=f"there is no {path}",
+            hint="verbs are POST /v1/VERB; see memory/engine/rest.py",
+            status=404,
+        )
+    return Problem(
+        code="wrong-method",
+        title="This address takes another method.",
+        detail=f"{path} does not take {method}",
+        hint=f"use {' or '.join(sorted(allowed))}",
+        status=405,
     )
 
 

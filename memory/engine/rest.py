@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
@@ -17,7 +17,7 @@ from embeddings.errors import EmbeddingError
 from memory import wire
 from memory.engine import answers, health
 from memory.engine.host import Host
-from memory.engine.problems import problem_of, unexpected
+from memory.engine.problems import no_such_route, problem_of, unexpected
 from memory.errors import ServiceError, UsageError
 from tiers.errors import TierError
 from tiers.records import to_json
@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 #: A request body beyond this is refused before it is read: a batch of 1,000 long memories fits.
 LARGEST_BODY_BYTES = 64 * 2**20
 
-In = TypeVar("In", bound=wire.Wire)
-Handler = Callable[[Host, Any], wire.Wire]
+Handler = Callable[[Host, Any], wire.Answer]
+
+_METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 
 _VERBS: dict[str, tuple[type[wire.Wire], Handler]] = {
     "save": (wire.SaveRequest, answers.save),
@@ -65,13 +66,25 @@ def routes(host: Host, stop: Callable[[], None]) -> list[Route]:
         stop()
         return JSONResponse({"stopping": True})
 
-    return [
+    known = [
         *verbs,
         Route("/v1/export", _export(host), methods=["POST"]),
         Route("/v1/stop", end, methods=["POST"]),
         Route("/healthz", healthz),
         Route("/readyz", readyz),
     ]
+    return [*known, Route("/{path:path}", _elsewhere(known), methods=_METHODS)]
+
+
+def _elsewhere(known: Sequence[Route]) -> Callable[..., Any]:
+    """Answer what no route takes: a wrong method, or a wrong address."""
+
+    async def endpoint(request: Request) -> Response:
+        allowed = next((r.methods or set() for r in known if r.path == request.url.path), None)
+        problem = no_such_route(request.method, request.url.path, allowed)
+        return _problem(problem, {"Allow": ", ".join(sorted(allowed))} if allowed else None)
+
+    return endpoint
 
 
 def _verb(host: Host, kind: type[wire.Wire], handler: Handler) -> Callable[..., Any]:
@@ -116,20 +129,19 @@ async def _body(request: Request) -> bytes:
 def problem_response(exc: Exception) -> Response:
     """Turn any error into an answer that says what to do."""
     if isinstance(exc, ValidationError):
-        exc = UsageError(_first_complaint(exc), hint="see the fields in memory/wire.py")
+        exc = UsageError(wire.complaint(exc), hint="see the fields in memory/wire.py")
     if isinstance(exc, (ServiceError, TierError, EmbeddingError)):
         problem = problem_of(exc)
     else:
         log.error("a request stumbled", exc_info=exc)
         problem = unexpected(exc)
+    return _problem(problem)
+
+
+def _problem(problem: wire.Problem, headers: Mapping[str, str] | None = None) -> Response:
     return Response(
         problem.model_dump_json(),
         status_code=problem.status,
         media_type="application/problem+json",
+        headers=headers,
     )
-
-
-def _first_complaint(exc: ValidationError) -> str:
-    first = exc.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"]) or "request"
-    return f"{place}: {first['msg']}"
