@@ -6,15 +6,20 @@ Reads files alone, so it works with no engine, no model and no server. Nothing i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
-from memory.redaction import redact
+from memory.redaction import Redacted, redact
 from memory.relevance import Described, Relevance, relevance, task_terms
 from tiers.errors import TierError
-from tiers.hot import INDEX, HotTier
+from tiers.hot import INDEX, LARGEST_FILE_BYTES, HotTier
 from tiers.markdown import scan_header, split
+from tiers.records import parse_time
+
+#: A topic that is cut to less than this helps nobody; it is listed instead.
+_SMALLEST_PIECE = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,16 @@ class LoadedTopic:
     text: str
     relevance: Relevance
     loaded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """A topic file, and what decides whether it is shown at all."""
+
+    topic: LoadedTopic
+    id: str
+    expires_at: datetime | None
+    supersedes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +79,14 @@ def load(
     max_files: int | None = None,
     budget: LoadBudget | None = None,
     allow: frozenset[str] = frozenset(),
+    now: datetime | None = None,
 ) -> HotContext:
     """Load a project's hot context.
 
     All topic files are loaded while they fit the budget; beyond it the most relevant ones to the
     task, at most `max_files`, and the others are listed by name. Secrets are masked on their way
-    out. A file that cannot be read is named in `problems`, and the rest goes on.
+    out. A file that cannot be read is named in `problems`, and the rest goes on. What has expired
+    at `now` (default: the clock), or is superseded by another file, is left out.
     """
     limits = budget or LoadBudget()
     most = limits.max_files if max_files is None else max_files
@@ -78,7 +95,7 @@ def load(
     texts = _read(HotTier(hot_root, hot_root), problems, allow)
     index = _cut(texts.pop(INDEX, "").strip(), limits.memory_chars, INDEX, truncated)
     terms = task_terms(task, description)
-    topics = [_topic(path, text, terms) for path, text in texts.items()]
+    topics = _shown([_topic(path, text, terms) for path, text in texts.items()], now)
     topics.sort(key=lambda topic: (-topic.relevance.score, topic.path))
     chosen = _choose(topics, limits.topic_chars, most, everything=max_files is None, cut=truncated)
     prompt = _format(hot_root, index, chosen)
@@ -88,11 +105,12 @@ def load(
 def _read(hot: HotTier, problems: dict[str, str], allow: frozenset[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     try:
-        paths = sorted(hot.listing())
-    except OSError as exc:
-        problems[str(hot.root)] = exc.strerror or str(exc)
+        survey = hot.survey()
+    except TierError as exc:
+        problems[str(hot.root)] = exc.message
         return texts
-    for path in paths:
+    problems.update(survey.left_out)
+    for path in sorted(survey.files):
         try:
             file = hot.read(path)
         except TierError as exc:
@@ -100,18 +118,43 @@ def _read(hot: HotTier, problems: dict[str, str], allow: frozenset[str]) -> dict
             continue
         if file is None or not file.content.strip():
             continue
-        text = file.content.decode("utf-8", errors="replace").removeprefix("\ufeff")
-        if "\ufffd" in text and b"\xef\xbf\xbd" not in file.content:
-            problems[path] = "not all of it is UTF-8"
-        cleaned = redact(text, allow=allow)
-        if cleaned.found:
-            kinds = ", ".join(f"{found.count} {found.kind}" for found in cleaned.found)
-            problems[path] = f"holds secrets, masked here: {kinds}"
-        texts[path] = cleaned.text.replace("\r\n", "\n")
+        if path != INDEX and len(file.content) > LARGEST_FILE_BYTES:
+            problems[path] = f"larger than {LARGEST_FILE_BYTES:,} bytes, so it is not a memory"
+            continue
+        cleaned = redact(file.content.decode("utf-8", "replace"), allow=allow)
+        if odd := "; ".join(_oddities(file.content, cleaned)):
+            problems[path] = odd
+        texts[path] = cleaned.text.removeprefix("\ufeff").replace("\r\n", "\n")
     return texts
 
 
-def _topic(path: str, text: str, terms: frozenset[str]) -> LoadedTopic:
+def _oddities(content: bytes, cleaned: Redacted) -> Iterator[str]:
+    if len(content) > LARGEST_FILE_BYTES:
+        yield f"larger than {LARGEST_FILE_BYTES:,} bytes, so only its start is read"
+    elif not _is_utf8(content):
+        yield "not all of it is UTF-8"
+    if cleaned.found:
+        kinds = ", ".join(f"{found.count} {found.kind}" for found in cleaned.found)
+        yield f"holds secrets, masked here: {kinds}"
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _shown(topics: Sequence[_Topic], now: datetime | None) -> list[LoadedTopic]:
+    """Leave out what has expired, and what another file that is shown replaces."""
+    moment = now or datetime.now(UTC)
+    alive = [one for one in topics if one.expires_at is None or one.expires_at > moment]
+    replaced = {old for one in alive for old in one.supersedes if old != one.id}
+    return [one.topic for one in alive if one.id not in replaced]
+
+
+def _topic(path: str, text: str, terms: frozenset[str]) -> _Topic:
     parts = split(text.encode())
     header = scan_header(parts)
     body = parts.body.decode().strip()
@@ -123,12 +166,18 @@ def _topic(path: str, text: str, terms: frozenset[str]) -> LoadedTopic:
         keywords=_words(header.get("keywords")),
         importance=_text(header.get("importance")) or "medium",
     )
-    return LoadedTopic(
+    topic = LoadedTopic(
         path=path,
         name=_text(header.get("name")) or stem,
         description=_text(header.get("description")),
         text=body,
         relevance=relevance(described, terms),
+    )
+    return _Topic(
+        topic=topic,
+        id=_text(header.get("id")),
+        expires_at=_time(_text(header.get("expires") or header.get("expires_at"))),
+        supersedes=_words(header.get("supersedes")),
     )
 
 
@@ -141,7 +190,7 @@ def _choose(
     chosen: list[LoadedTopic] = []
     room, taken = chars, 0
     for topic in topics:
-        fits = taken < most and room > 0
+        fits = taken < most and room >= min(len(topic.text), _SMALLEST_PIECE)
         text = _cut(topic.text, room, topic.path, cut) if fits else ""
         if fits:
             room, taken = room - len(text), taken + 1
@@ -154,12 +203,14 @@ def _choose(
 
 
 def _cut(text: str, chars: int, path: str, truncated: list[str]) -> str:
-    """Cut a text at a line's end, visibly."""
+    """Cut a text at a line's end, visibly; with its notice it has at most `chars` characters."""
     if len(text) <= chars:
         return text
-    kept = text[:chars].rpartition("\n")[0] or text[:chars]
+    notice = f"\n[cut here; the whole text is in {_one_line(path)}]"
+    room = max(chars - len(notice), 0)
+    kept = text[:room].rpartition("\n")[0] or text[:room]
     truncated.append(f"{path}: {len(kept):,} of {len(text):,} characters")
-    return f"{kept}\n[cut here; the whole text is in {path}]"
+    return kept + notice
 
 
 def _format(hot_root: Path, index: str, topics: Sequence[LoadedTopic]) -> str:
@@ -183,7 +234,7 @@ def _format(hot_root: Path, index: str, topics: Sequence[LoadedTopic]) -> str:
     if index:
         lines += ["", f"## {INDEX}", f"<memory {mark}>", index, f"</memory {mark}>"]
     for topic in loaded:
-        lines += ["", f"## {_one_line(topic.name)} ({topic.path})"]
+        lines += ["", f"## {_one_line(topic.name)} ({_one_line(topic.path)})"]
         if topic.description:
             lines.append(f"Purpose: {_one_line(topic.description)}")
         lines += [f"<memory {mark}>", topic.text, f"</memory {mark}>"]
@@ -191,12 +242,20 @@ def _format(hot_root: Path, index: str, topics: Sequence[LoadedTopic]) -> str:
         lines += ["", "## Not loaded (read the file, or search, when needed)"]
         for topic in listed:
             about = f": {_one_line(topic.description)}" if topic.description else ""
-            lines.append(f"- {_one_line(topic.name)} ({topic.path}){about}")
+            lines.append(f"- {_one_line(topic.name)} ({_one_line(topic.path)}){about}")
     return "\n".join(lines) + "\n"
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
+
+
+def _time(text: str) -> datetime | None:
+    """Read a time; what is none, such as "never", never passes."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
 
 
 def _text(value: object) -> str:

@@ -306,11 +306,10 @@ class MemoryService:
         return entry.visibility is not Visibility.PRIVATE or entry.owner == self._drafter.owner
 
     def history(self, project: str, ref: str) -> list[MemoryRecord]:
-        """Read every revision of a memory that is kept, oldest first, and the newest one queued."""
+        """Read every revision of a memory, oldest first, those still queued included."""
         entry = self.find(project, ref)
         revisions = {record.revision: record for record in self._archive.history(entry.id)}
-        queued = self._outbox.newest(entry.id)
-        if queued is not None:
+        for queued in self._outbox.queued(entry.id):
             revisions.setdefault(queued.revision, queued)
         return [revisions[number] for number in sorted(revisions)]
 
@@ -323,12 +322,12 @@ class MemoryService:
             if self._is_mine(entry) and not entry.is_expired(now)
         ]
 
-    def export(self, project: str) -> Iterator[MemoryRecord]:
-        """Yield every current memory of a project, what is still queued included."""
+    def export(self, project: str) -> Iterator[tuple[MemoryRecord, Tier]]:
+        """Yield every current memory of a project and its tier, what is still queued included."""
         for entry in self._catalogue.entries(project):
             record = self.current(entry.id) if self._is_mine(entry) else None
             if record is not None and not record.deleted:
-                yield record
+                yield record, entry.tier
 
     def path_of(self, record_id: str) -> str | None:
         """Say where a memory's hot file lies, relative to its hot root."""

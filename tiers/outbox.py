@@ -142,39 +142,56 @@ class Outbox:
         )
         return seq
 
-    def invalidate(self, record_ids: Iterable[tuple[str, str]], *, now: datetime) -> int:
-        """Ask the deep sink to make memories, as (id, project), equal to the archive again."""
+    def invalidate(self, record_ids: Iterable[tuple[str, str]], *, now: datetime) -> list[int]:
+        """Ask the deep sink to make memories, as (id, project), equal to the archive again.
+
+        Those that it is going to be given anyway are left out. Returns the numbers of the others.
+        """
         with self._db.write() as db:
-            seqs = [
+            queued = {
+                row["id"]
+                for row in db.execute(
+                    "SELECT o.id FROM delivery AS d JOIN outbox AS o ON o.seq = d.seq"
+                    " WHERE d.sink = 'deep' AND d.state = 'waiting'"
+                )
+            }
+            return [
                 self._queue(db, record_id, project, 0, None, None, now)
                 for record_id, project in record_ids
+                if record_id not in queued
             ]
-        return len(seqs)
 
     def claim(self, sink: SinkName, limit: int, *, clock: float) -> list[Delivery]:
         """Read what to deliver next, oldest first; nothing changes until `ack` or `fail`.
 
         A change waits while an older one of the same record has not reached this sink, and, for the
-        deep sink, while one of the record has not reached the archive.
+        deep sink, while one of the record has not reached the archive. What waits for vectors alone
+        comes after everything else.
         """
-        rows = self._db.read(
+        rows = self._due(sink, State.WAITING, limit, clock)
+        if len(rows) < limit:
+            rows += self._due(sink, State.VECTOR_PENDING, limit - len(rows), clock)
+        return [_delivery(row) for row in rows]
+
+    def _due(self, sink: SinkName, state: State, limit: int, clock: float) -> list[sqlite3.Row]:
+        # One state at a time: the index then gives rows in order, and a long queue is not sorted.
+        return self._db.read(
             """
             SELECT o.seq, o.id, o.project, o.record, d.attempts
             FROM delivery AS d JOIN outbox AS o ON o.seq = d.seq
-            WHERE d.sink = :sink AND d.state IN ('waiting', 'vector pending')
-              AND d.not_before <= :clock
+            WHERE d.sink = :sink AND d.state = :state AND d.not_before <= :clock
               AND NOT EXISTS (
                 SELECT 1 FROM outbox AS eo JOIN delivery AS e ON e.seq = eo.seq
                 WHERE eo.id = o.id AND eo.seq < o.seq AND e.sink = :sink
                   AND e.state = 'waiting' AND e.not_before > :clock)
               AND (:sink != 'deep' OR NOT EXISTS (
                 SELECT 1 FROM outbox AS ao JOIN delivery AS a ON a.seq = ao.seq
-                WHERE ao.id = o.id AND a.sink = 'archive' AND a.state = 'waiting'))
-            ORDER BY o.seq LIMIT :limit
+                WHERE ao.id = o.id AND a.sink = 'archive'
+                  AND (a.state = 'waiting' OR (a.state = 'dead' AND ao.seq = o.seq))))
+            ORDER BY d.seq LIMIT :limit
             """,
-            {"sink": sink, "clock": clock, "limit": limit},  # type: ignore[arg-type]
+            {"sink": sink, "state": state, "clock": clock, "limit": limit},
         )
-        return [_delivery(row) for row in rows]
 
     def ack(self, sink: SinkName, seqs: Iterable[int], state: State = State.DONE) -> None:
         """Note that a sink has changes; rows that every sink has are pruned."""
@@ -273,9 +290,13 @@ class Outbox:
         return int(rows[0]["n"])
 
     def overlay(self, project: str, *, limit: int) -> list[tuple[int, str]]:
-        """Read (number, id) of a project's changes that the deep store does not show yet."""
+        """Read (number, id) of a project's changes that the deep store does not show yet.
+
+        What a later revision replaced is left out, however far its own delivery is.
+        """
         rows = self._db.read(
             "SELECT o.seq, o.id FROM delivery AS d JOIN outbox AS o ON o.seq = d.seq"
+            " JOIN catalogue AS c ON c.id = o.id AND c.revision <= o.revision"
             " WHERE d.sink = 'deep' AND d.state IN ('waiting', 'dead') AND o.project = ?"
             " AND o.record IS NOT NULL ORDER BY o.seq DESC LIMIT ?",
             (project, limit),
@@ -287,6 +308,14 @@ class Outbox:
         rows = self._db.read("SELECT record FROM outbox WHERE seq = ?", (seq,))
         return from_json(json.loads(rows[0]["record"])) if rows and rows[0]["record"] else None
 
+    def queued(self, record_id: str) -> list[MemoryRecord]:
+        """Read every queued revision of a record, oldest first."""
+        rows = self._db.read(
+            "SELECT record FROM outbox WHERE id = ? AND record IS NOT NULL ORDER BY revision, seq",
+            (record_id,),
+        )
+        return [from_json(json.loads(row["record"])) for row in rows]
+
     def newest(self, record_id: str) -> MemoryRecord | None:
         """Read the newest queued revision of a record."""
         rows = self._db.read(
@@ -295,6 +324,15 @@ class Outbox:
             (record_id,),
         )
         return from_json(json.loads(rows[0]["record"])) if rows else None
+
+    def waits(self, sink: SinkName, *, first: int, last: int) -> bool:
+        """Whether a sink still has to take something between two numbers, both included."""
+        rows = self._db.read(
+            "SELECT 1 FROM delivery WHERE sink = ? AND state = 'waiting'"
+            " AND seq BETWEEN ? AND ? LIMIT 1",
+            (sink, first, last),
+        )
+        return bool(rows)
 
     def last_seq(self) -> int:
         """The greatest number given out so far."""

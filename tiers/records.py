@@ -178,7 +178,10 @@ def parse_time(text: str) -> datetime:
     Raises ValueError for anything else.
     """
     moment = datetime.fromisoformat(text.strip())
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError(f"{text!r} is outside of the calendar") from exc
 
 
 def to_json(record: MemoryRecord) -> dict[str, Any]:

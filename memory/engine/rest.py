@@ -108,8 +108,9 @@ def _export(host: Host) -> Callable[..., Any]:
             return problem_response(exc)
 
         def lines() -> Iterator[bytes]:
-            for record in host.app.service.export(project.key):
-                yield json.dumps(to_json(record), ensure_ascii=False, default=str).encode() + b"\n"
+            for record, tier in host.app.service.export(project.key):
+                line = to_json(record) | {"tier": str(tier)}
+                yield json.dumps(line, ensure_ascii=False, default=str).encode() + b"\n"
 
         return StreamingResponse(iterate_in_threadpool(lines()), media_type="application/x-ndjson")
 

@@ -23,7 +23,7 @@ from memory.importers.values import (
     as_words,
     our_id,
 )
-from tiers.records import MemoryRecord, from_json
+from tiers.records import MemoryRecord, Tier, from_json
 
 _SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
@@ -95,7 +95,7 @@ class _Lines:
         try:
             data = _parse(raw, is_first=number == 1)
             if self.options == ImportOptions() and data.keys() >= _EXPORT_MARKS:
-                return _exported(_record(data), self.path)
+                return _exported(_record(data), self.path, was_hot=data.get("tier") == Tier.HOT)
             return self._item(data, position)
         except RecursionError:
             return ImportFailure(self.path, number, "is nested too deeply")
@@ -159,7 +159,7 @@ def _record(data: Mapping[str, Any]) -> MemoryRecord:
     return from_json(data)
 
 
-def _exported(record: MemoryRecord, path: Path) -> ImportItem:
+def _exported(record: MemoryRecord, path: Path, *, was_hot: bool) -> ImportItem:
     return ImportItem(
         key=record.id,
         source_path=path,
@@ -179,6 +179,7 @@ def _exported(record: MemoryRecord, path: Path) -> ImportItem:
         supersedes=record.supersedes,
         id=record.id,
         extra=record.extra,
+        hot_hint=was_hot,
         record=record,
     )
 

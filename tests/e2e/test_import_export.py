@@ -42,12 +42,13 @@ def test_an_export_comes_back_whole_under_the_same_ids(
         *("--importance", "high", "--ttl", "52w", "--pin", "--supersedes", old),
     )
     home.cli("save", "-", "--name", "odd", stdin="# Ü\r\n\n\ttab 🎉\n---\n".encode())
+    home.cli("save", "found on demand", "--tier", "deep")
     file = str(tmp_path / "out.jsonl")
     home.cli("export", file)
 
     answer = other.json("import", file)
 
-    assert (answer["imported"], answer["failed"]) == (3, [])
+    assert (answer["imported"], answer["failed"]) == (4, [])
     before, after = exported(home), exported(other)
     assert before.keys() == after.keys()
     local = {"project", "home_id", "updated_at"}
@@ -55,7 +56,8 @@ def test_an_export_comes_back_whole_under_the_same_ids(
         kept = {key: value for key, value in record.items() if key not in local}
         assert kept == {key: value for key, value in after[record_id].items() if key not in local}
     again = other.json("import", file)
-    assert (again["imported"], again["unchanged"]) == (0, 3)
+    assert (again["imported"], again["unchanged"]) == (0, 4)
+    assert sorted(record["tier"] for record in after.values()) == ["deep", "hot", "hot", "hot"]
     assert "nothing changed" in other.cli("import", file).stdout
 
 

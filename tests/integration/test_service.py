@@ -205,7 +205,7 @@ def test_private_memories_of_another_owner_are_not_shown(tmp_path: Path) -> None
             with pytest.raises(NotFound):
                 his.get(ref)
         key = bob.enter(his.folder).key
-        assert [record.name for record in bob.app.service.export(key)] == ["office"]
+        assert [record.name for record, _ in bob.app.service.export(key)] == ["office"]
         mine = his.save("my salary is secret", type=MemoryType.USER, name="salary")
         assert mine.id != private.id
     finally:
