@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.memory_folder import folder_in_memory
 from tests.support.archives import put_chunks
+from tests.support.memory_folder import folder_in_memory
 from tiers.archive import Appended, AppendOutcome, Archive, StoredChunk
 from tiers.archive_sqlite import SqliteArchive
 from tiers.deep import Health

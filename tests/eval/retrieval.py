@@ -33,9 +33,7 @@ def score(questions: Iterable[dict[str, Any]], search: Callable[[str], list[str]
             continue
         found = search(question["question"])
         rank = next((place for place, name in enumerate(found, 1) if name in gold), 0)
-        rows.append(
-            (_recall(found, gold, 5), _recall(found, gold, 10), 1 / rank if rank else 0.0)
-        )
+        rows.append((_recall(found, gold, 5), _recall(found, gold, 10), 1 / rank if rank else 0.0))
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     return Scores(len(rows), *means)
 
