@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from embeddings.embedder import Embedder
 from embeddings.errors import EmbeddingError
 from embeddings.registry import open_embedder
 from embeddings.sparse import SparseEncoder
+from memory.comparison import Comparison
 from memory.config import Settings
 from memory.drafts import Drafter
 from memory.errors import UsageError
@@ -38,6 +40,15 @@ from tiers.relay import Relay
 
 log = logging.getLogger(__name__)
 
+#: When the engine is told to end, each sink gets what can be delivered within this time.
+_LAST_DELIVERIES_S = 5.0
+
+#: A deep store that is refused, as for another model, is not opened again for so long.
+_REFUSED_S = 30.0
+
+#: The deep sink takes what the archive has, so it comes last.
+_ORDER = (SinkName.HOT, SinkName.ARCHIVE, SinkName.DEEP)
+
 
 class App:
     """One data home, opened: stores, sinks, relays and the services on top.
@@ -55,7 +66,7 @@ class App:
         self.catalogue = Catalogue(self._database)
         self.outbox = Outbox(self._database, self.catalogue)
         self.archive = SqliteArchive(self.home / "archive.db")
-        self.archive.open()
+        self._open_archive()
         self.sparse = SparseEncoder()
         self.model = Model(
             self._open_embedder,
@@ -66,9 +77,10 @@ class App:
         self._deep = EdgeStore(
             self.home / "deep", min_free_bytes=settings.count("deep.min_free_mb") * 2**20
         )
-        self._deep_lock = threading.Lock()  # guards _deep_is_open and _deep_error
+        self._deep_lock = threading.Lock()  # guards the fields that follow
         self._deep_is_open = False
         self._deep_error: TierError | None = None
+        self._deep_refused_at = 0.0
         self.folders = HotFolders(self.home, self.projects.by_key)
         self._build_services()
         self._build_relays()
@@ -117,7 +129,7 @@ class App:
             catalogue=self.catalogue,
             outbox=self.outbox,
             archive=self.archive,
-            deep=self.deep,
+            deep=self.deep_to_search,
             folders=self.folders,
             model=self.model,
             sparse=self.sparse,
@@ -130,7 +142,16 @@ class App:
             catalogue=self.catalogue,
             outbox=self.outbox,
             deep=self.deep,
+            folders=self.folders,
+            mask=lambda record: drafter.masked(record).record,
             clock=now_utc,
+        )
+        self._comparison = Comparison(
+            self.reconciler,
+            database=self._database,
+            outbox=self.outbox,
+            has_nothing=self._has_nothing,
+            done=self.notify,
         )
 
     def _build_relays(self) -> None:
@@ -149,17 +170,20 @@ class App:
 
     def start(self) -> None:
         """Start the relays, and bring stores together in the background."""
-        self.reconciler.heads()
+        self._comparison.start(self._start_relays)
+
+    def _start_relays(self) -> None:
         for relay in self.relays.values():
             relay.start()
-        threading.Thread(target=self._reconcile_deep, name="reconcile", daemon=True).start()
 
     def stop(self) -> None:
-        """Deliver what is being delivered, flush, and close every store."""
-        for relay in self.relays.values():
-            relay.stop()
+        """Deliver what can be delivered in a few seconds, flush, and close every store."""
+        self._comparison.stop()
+        for name in _ORDER:
+            self.relays[name].stop(drain_s=_LAST_DELIVERIES_S)
         self._deep.close()
         self.archive.close()
+        self._comparison.close()
         self._database.close()
 
     def notify(self) -> None:
@@ -168,20 +192,24 @@ class App:
             relay.notify()
 
     def drain(self) -> bool:
-        """Deliver everything that can be delivered, in this thread; says whether all was."""
-        order = (SinkName.HOT, SinkName.ARCHIVE, SinkName.DEEP)
-        drained = {name: self.relays[name].drain() for name in order}
+        """Deliver everything that can be delivered, in this thread; says whether all was.
+
+        What the comparison at the start finds is delivered too.
+        """
+        self._comparison.wait()
+        drained = {name: self.relays[name].drain() for name in _ORDER}
         return all(drained.values())
 
-    def _reconcile_deep(self) -> None:
-        if self.archive.last_seq() == 0 and not (self.home / "deep").exists():
-            # An empty home has nothing to compare, and an open index costs 70 MB (2026-11-30).
-            return
+    def _open_archive(self) -> None:
         try:
-            self.reconciler.deep_store()
-        except (TierError, EmbeddingError) as exc:
-            log.warning("the deep store was not compared: %s", exc.message)
-        self.notify()
+            self.archive.open()
+        except TierError as exc:
+            # Saves and searches go on without it; its sink opens it when it can be.
+            log.error("the archive cannot be opened: %s", exc.message)
+
+    def _has_nothing(self) -> bool:
+        # An empty home has nothing to compare, and an open index costs 70 MB (2026-11-30).
+        return not self.archive.last_seq() and not (self.home / "deep").exists()
 
     # What the services ask for.
 
@@ -200,18 +228,32 @@ class App:
                 self._open_deep()
             return self._deep
 
+    def deep_to_search(self) -> DeepStore:
+        """Give the deep store when it holds what it should.
+
+        Raises StoreUnavailable while it is compared or rebuilt: the archive then answers, and the
+        answer says so.
+        """
+        if not self._comparison.is_complete_soon():
+            raise StoreUnavailable(
+                "the deep store is being brought up to date", hint="search again in a while"
+            )
+        return self.deep()
+
     def _open_deep(self) -> None:
+        error, age_s = self._deep_error, time.monotonic() - self._deep_refused_at
+        if error is not None and not error.retryable and age_s < _REFUSED_S:
+            raise error.with_traceback(None)
         try:
             space = self.model.space()
+            self._deep.open(DeepSpec(active=space.id, vectors={space.id: space.dimension}))
         except EmbeddingError as exc:
             self._deep_error = StoreUnavailable(
                 f"the deep store needs a model: {exc.message}", hint=exc.hint
             )
             raise self._deep_error from exc
-        try:
-            self._deep.open(DeepSpec(active=space.id, vectors={space.id: space.dimension}))
         except TierError as exc:
-            self._deep_error = exc
+            self._deep_error, self._deep_refused_at = exc, time.monotonic()
             raise
         self._deep_is_open, self._deep_error = True, None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import platform
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -41,9 +43,7 @@ class HomeLock:
     def take(self, *, version: str, socket: Path) -> bool:
         """Become the owner; False when another process is."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _try_lock(descriptor):
             os.close(descriptor)
             return False
         owner = Owner(os.getpid(), platform.node(), boot_id(), version, str(socket))
@@ -52,6 +52,15 @@ class HomeLock:
         os.fsync(descriptor)
         self._descriptor = descriptor
         return True
+
+    def is_lost(self) -> bool:
+        """Whether the home that was taken is no longer the one at its place."""
+        if self._descriptor is None:
+            return True
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
+        except OSError:
+            return True
 
     def release(self) -> None:
         """Let go; releasing twice is no error."""
@@ -65,6 +74,16 @@ class HomeLock:
             return Owner(**json.loads(self._path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None
+
+
+def _try_lock(descriptor: int) -> bool:
+    # Twice: fronts that ask whether somebody owns the home hold the lock for a moment themselves.
+    for wait_s in (0.05, 0.0):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(wait_s)
+    return False
 
 
 def boot_id() -> str:

@@ -73,7 +73,7 @@ class Catalogue:
     def put(self, record: MemoryRecord, tier: Tier) -> None:
         """Note a revision as current, with what it supersedes, unless a later one is known."""
         with self._db.write() as db:
-            db.execute(
+            noted = db.execute(
                 """
                 INSERT INTO catalogue VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET
@@ -99,6 +99,8 @@ class Catalogue:
                     format_time(record.updated_at),
                 ),
             )
+            if not noted.rowcount:
+                return
             db.execute("DELETE FROM superseded WHERE by = ?", (record.id,))
             db.executemany(
                 "INSERT OR IGNORE INTO superseded VALUES (?, ?)",

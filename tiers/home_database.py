@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class HomeDatabase:
             finally:
                 self._depth -= 1
 
-    def read(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+    def read(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
         """Run a query on what is committed."""
         with self._read_lock, sqlite_errors(self._path):
             return self._reader.execute(sql, values).fetchall()

@@ -17,13 +17,16 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from tiers.errors import TierError
+from tiers.errors import StoreDamaged, StoreMismatch, TierError
 from tiers.outbox import Delivery, Outbox, Sink, SinkName, State
 
 log = logging.getLogger(__name__)
 
 #: A change that fails this often for a reason that will not pass is put aside (dead letter).
 MAX_ATTEMPTS = 3
+
+#: What waits for vectors is tried again after a doubling while, and at once when a model is back.
+_LONGEST_VECTOR_WAIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,9 @@ class FlushPolicy:
 class Relay:
     """One thread that delivers one sink's changes in order per record.
 
-    `flush` is None for a sink whose `apply` is durable by itself. A sink that fails with a
-    retryable error is left alone for a growing, jittered while (`is_open` says so), and every
-    change stays queued meanwhile.
+    `flush` is None for a sink whose `apply` is durable by itself. A sink that fails as a whole, be
+    it with a retryable error, damaged or made for another model, is left alone for a growing,
+    jittered while (`is_open` says so), and every change stays queued meanwhile.
     """
 
     def __init__(
@@ -69,12 +72,13 @@ class Relay:
         self._error = ""
         self._unflushed: list[int] = []
         self._flushed_at = time.monotonic()
+        self._drain_until = 0.0
         self._work = threading.Event()
         self._stopping = threading.Event()
         self._turn = threading.Lock()  # guards a delivery round: _failures, _unflushed, _flushed_at
         self._thread: threading.Thread | None = None
         self._patiently = Retrying(
-            retry=retry_if_exception(lambda exc: isinstance(exc, TierError) and exc.retryable),
+            retry=retry_if_exception(lambda exc: isinstance(exc, TierError) and _will_pass(exc)),
             wait=wait_random_exponential(multiplier=0.2, max=longest_wait_s),
             stop=stop_when_event_set(self._stopping),
             sleep=sleep_using_event(self._stopping),
@@ -105,8 +109,12 @@ class Relay:
         """Say that there may be work."""
         self._work.set()
 
-    def stop(self, *, timeout_s: float = 30.0) -> None:
-        """Finish the batch at hand, flush, and end the thread."""
+    def stop(self, *, drain_s: float = 0.0, timeout_s: float = 30.0) -> None:
+        """Finish the batch at hand and what can be delivered within `drain_s`; flush, and end.
+
+        What is left stays queued.
+        """
+        self._drain_until = time.monotonic() + drain_s
         self._stopping.set()
         self._work.set()
         if self._thread is not None:
@@ -120,7 +128,7 @@ class Relay:
                 pass
             self.flush()
         except TierError as exc:
-            if not exc.retryable:
+            if not _will_pass(exc):
                 raise
             log.warning("%s does not take changes now: %s", self.name, exc.message)
         return self._outbox.unfinished(self.name) == 0
@@ -136,6 +144,9 @@ class Relay:
             try:
                 delivered = self._patiently(self._deliver_batch)
                 self._patiently(self._flush_when_due)
+            except TierError as exc:
+                log.warning("%s does not take changes: %s", self.name, exc.message)
+                delivered = False
             except Exception:
                 # The relay outlives its sinks: whatever this was, the changes are still queued.
                 log.exception("relay to %s stumbled", self.name)
@@ -143,10 +154,18 @@ class Relay:
                 self._stopping.wait(0.5)
             if not delivered:
                 self._work.wait(0.5)
-        try:
-            self.flush()
-        except TierError as exc:
-            log.warning("last flush of %s failed: %s", self.name, exc.message)
+        self._finish()
+
+    def _finish(self) -> None:
+        for last in (self._deliver_in_time, self.flush):
+            try:
+                last()
+            except TierError as exc:
+                log.warning("%s did not take its last changes: %s", self.name, exc.message)
+
+    def _deliver_in_time(self) -> None:
+        while time.monotonic() < self._drain_until and self._deliver_batch():
+            pass
 
     def _note_failure(self, state: RetryCallState) -> None:
         exc = state.outcome.exception() if state.outcome else None
@@ -168,19 +187,35 @@ class Relay:
         try:
             self._accept(batch, self._sink.apply(batch))
         except TierError as exc:
-            if exc.retryable:
+            if not _will_pass(exc):
+                self._refused(batch, exc)
+            elif len({delivery.project for delivery in batch}) > 1:
+                self._deliver_by_project(batch)
+            else:
                 raise
-            self._refused(batch, exc)
+
+    def _deliver_by_project(self, batch: Sequence[Delivery]) -> None:
+        """Keep one project's trouble, such as a folder that is read-only, from the others."""
+        trouble: TierError | None = None
+        for project in dict.fromkeys(delivery.project for delivery in batch):
+            try:
+                self._deliver([delivery for delivery in batch if delivery.project == project])
+            except TierError as exc:
+                trouble = exc
+        if trouble is not None:
+            raise trouble
 
     def _accept(self, batch: Sequence[Delivery], without_vector: Collection[str]) -> None:
-        waiting = [d.seq for d in batch if d.record_id in without_vector]
+        waiting = [d for d in batch if d.record_id in without_vector]
         done = [d.seq for d in batch if d.record_id not in without_vector]
         if waiting:
+            fewest = min(min(delivery.attempts for delivery in waiting), 10)
+            wait_s = min(self._vector_wait_s * 2.0**fewest, _LONGEST_VECTOR_WAIT_S)
             self._outbox.fail(
                 self.name,
-                waiting,
+                [delivery.seq for delivery in waiting],
                 error="no model to embed with",
-                not_before=self._clock() + self._vector_wait_s,
+                not_before=self._clock() + wait_s,
                 vector_pending=True,
             )
         if self._flush is None:
@@ -203,7 +238,7 @@ class Relay:
         try:
             self._accept([delivery], self._sink.apply([delivery]))
         except TierError as exc:
-            if exc.retryable:
+            if _will_pass(exc):
                 raise
             self._put_off(delivery, exc)
             return False
@@ -234,3 +269,9 @@ class Relay:
         self._flush()
         self._outbox.ack(self.name, self._unflushed)
         self._unflushed = []
+        self._failures, self._error = 0, ""
+
+
+def _will_pass(exc: TierError) -> bool:
+    """Whether trying later may help; what is wrong with the whole store is no change's fault."""
+    return exc.retryable or isinstance(exc, (StoreMismatch, StoreDamaged))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -11,8 +12,16 @@ from memory.app import App
 from memory.config import Settings
 from memory.projects import Project
 from memory.version import installed_version
-from tiers.errors import HotRootNotWritable
+from tiers.errors import (
+    HotRootNotWritable,
+    StoreBusy,
+    StoreDamaged,
+    StoreFull,
+    StoreUnavailable,
+)
 from tiers.watcher import Watcher
+
+log = logging.getLogger(__name__)
 
 
 class Host:
@@ -44,7 +53,11 @@ class Host:
             return known
         project = self.app.projects.resolve(Path(folder))
         self._watch(project)
-        self._look(project.key)
+        try:
+            self._look(project.key)
+        except (StoreUnavailable, StoreBusy, StoreFull, StoreDamaged) as exc:
+            # No reason to refuse a save or a search: the watcher looks again.
+            log.warning("edits of %s are taken in later: %s", project.name, exc.message)
         with self._lock:
             self._entered[folder] = project
         return project

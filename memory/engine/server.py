@@ -8,8 +8,9 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -73,64 +74,79 @@ def serve(settings: Settings) -> bool:
     if not lock.take(version=installed_version(), socket=path):
         return False
     try:
-        _run(settings, path)
+        _run(settings, lock, path)
     finally:
         lock.release()
     return True
 
 
-def _run(settings: Settings, path: Path) -> None:
+def _run(settings: Settings, lock: HomeLock, path: Path) -> None:
     listening = _listen(path)
     host = Host(settings)
     try:
-        asyncio.run(_serve(settings, host, listening))
+        host.start()
+        log.info("engine %d %s serves %s", os.getpid(), host.version, settings.home)
+        asyncio.run(_serve(settings, host, lock, listening))
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+        if not lock.is_lost():
+            path.unlink(missing_ok=True)
         host.stop()
         log.info("engine %d ended", os.getpid())
 
 
-async def _serve(settings: Settings, host: Host, listening: socket.socket) -> None:
-    stop = asyncio.Event()
+class _Server(uvicorn.Server):
+    """Leaves signals to the engine, which would not drain if they ended it at once."""
 
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await asyncio.to_thread(host.start)
-        log.info("engine %d %s serves %s", os.getpid(), host.version, settings.home)
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
         yield
 
+
+async def _serve(settings: Settings, host: Host, lock: HomeLock, listening: socket.socket) -> None:
+    stop = asyncio.Event()
+    _end_on_signals(stop)
     starlette = Starlette(
         routes=routes(host, stop.set),
-        lifespan=lifespan,
         exception_handlers={Exception: _stumbled},
     )
     activity = Activity(starlette)
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             activity,
             log_config=None,
             access_log=False,
-            lifespan="on",
+            lifespan="off",
             timeout_graceful_shutdown=_DRAIN_S,
             timeout_keep_alive=120,
         )
     )
-    ending = asyncio.create_task(_end_when_due(server, stop, activity, settings))
+    ending = asyncio.create_task(_end_when_due(server, stop, activity, lock, settings))
     await server.serve(sockets=[listening])
     ending.cancel()
 
 
 async def _end_when_due(
-    server: uvicorn.Server, stop: asyncio.Event, activity: Activity, settings: Settings
+    server: uvicorn.Server,
+    stop: asyncio.Event,
+    activity: Activity,
+    lock: HomeLock,
+    settings: Settings,
 ) -> None:
     idle_s = settings.number("engine.idle_minutes") * 60
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), timeout=min(max(idle_s / 10, 0.1), 10.0))
-        if activity.idle_s() >= idle_s or not settings.home.is_dir():
+            await asyncio.wait_for(stop.wait(), timeout=min(max(idle_s / 10, 0.1), 2.0))
+        if lock.is_lost():
+            log.warning("%s was moved away or replaced", settings.home)
+        if lock.is_lost() or activity.idle_s() >= idle_s:
             break
     server.should_exit = True
+
+
+def _end_on_signals(stop: asyncio.Event) -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
 async def _stumbled(_: Request, exc: Exception) -> Response:

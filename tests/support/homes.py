@@ -24,6 +24,7 @@ class Home:
     def __init__(self, path: Path, project: Path, **settings: str) -> None:
         self.path = path
         self.project = project
+        self._clients: list[EngineClient] = []
         project.mkdir(parents=True, exist_ok=True)
         self.environment = {
             "TIERMEM_HOME": str(path),
@@ -64,7 +65,9 @@ class Home:
 
     def client(self) -> EngineClient:
         """A client in this process; starts the engine when it is called."""
-        return EngineClient(self.path)
+        client = EngineClient(self.path)
+        self._clients.append(client)
+        return client
 
     def request(self, **fields: Any) -> dict[str, Any]:
         return {"project": str(self.project), **fields}
@@ -74,9 +77,11 @@ class Home:
         return Path(self.json("status", code=None)["hot_root"])
 
     def engine_pid(self) -> int | None:
-        """Find the engine of this home, if one is alive."""
+        """Find the engine of this home, if one is alive in a process of its own."""
         owner = HomeLock(self.path).owner()
-        return owner.pid if owner and is_alive(owner.pid) else None
+        if owner is None or owner.pid == os.getpid():
+            return None
+        return owner.pid if is_alive(owner.pid) else None
 
     def kill_engine(self) -> None:
         """Kill the engine without a warning and wait until it is gone."""
@@ -87,7 +92,27 @@ class Home:
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not is_alive(pid))
 
+    def terminate_engine(self) -> None:
+        """Ask the engine to end, as the system does before it goes down, and wait for it."""
+        pid = self.engine_pid()
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not is_alive(pid))
+
+    def engines(self) -> list[int]:
+        """Find every live process that serves this home."""
+        found: list[int] = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                variables = (folder / "environ").read_bytes().split(b"\0")
+                if b"serve" in words and f"TIERMEM_HOME={self.path}".encode() in variables:
+                    found.append(int(folder.name))
+        return [pid for pid in found if is_alive(pid)]
+
     def end(self) -> None:
+        for client in self._clients:
+            client.close()
         self.kill_engine()
 
 
