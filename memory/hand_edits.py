@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from memory.drafts import Drafted, Drafter, visibility_for
+from memory.drafts import Drafted, Drafter
+from memory.file_drafts import FileDrafter, apply_topic, index_id
 from memory.hot_folders import HotFolder
-from tiers import scan
+from tiers import git, scan
 from tiers.catalogue import Catalogue, Held, Placement
-from tiers.hot import INDEX, LARGEST_FILE_BYTES, HotFile, Seen
-from tiers.markdown import human_part
+from tiers.errors import HotRootNotWritable
+from tiers.hot import INDEX, HotFile
 from tiers.outbox import Change, Outbox, SinkName
-from tiers.records import MemoryRecord, Origin, Tier
-from tiers.topic import Topic, read_topic
+from tiers.records import MemoryRecord, Tier
+from tiers.survey import Seen
+from tiers.topic import read_topic
+
+__all__ = ["HandEdits", "Report", "Settling", "apply_topic", "index_id"]
 
 log = logging.getLogger(__name__)
-
-_INDEX_NAMESPACE = uuid.UUID("3d8d7b7e-0e0a-5d0d-8f77-1f1e2a1f6b0e")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,15 @@ class Settling:
 class Report:
     """What one look at a hot root brought.
 
-    `unsettled` says that something is still moving, so another look is due soon.
+    `listed` are the files that are there, `looked_at` those that were read. `unsettled` says that
+    something is still moving, so another look is due soon.
     """
 
     taken_in: list[str] = field(default_factory=list)
     demoted: list[str] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
+    listed: frozenset[str] = frozenset()
+    looked_at: set[str] = field(default_factory=set)
     unsettled: bool = False
     held: str | None = None
 
@@ -63,9 +67,9 @@ class HandEdits:
     ) -> None:
         self._catalogue = catalogue
         self._outbox = outbox
-        self._drafter = drafter
+        self._files = FileDrafter(drafter, catalogue)
         self._current = current
-        self._settling = settling
+        self.settling = settling
 
     def look(
         self,
@@ -77,16 +81,16 @@ class HandEdits:
     ) -> Report:
         """Compare a hot root with its manifest and take in what people changed.
 
-        `only` narrows the look to one path. `confirmed` applies what was held. Raises
-        HotRootNotWritable when files cannot be read.
+        `only` narrows the look to one path, which is read whatever its metadata say. `confirmed`
+        applies what was held, and deletions at once. Raises HotRootNotWritable when the folder
+        cannot be read.
         """
-        report = Report()
         manifest = self._catalogue.placements(folder.key)
-        listing = folder.hot.listing()
-        difference = scan.compare(manifest, listing)
-        self._returned(manifest, listing, difference)
+        survey = folder.hot.survey()
+        report = Report(problems=dict(survey.left_out), listed=frozenset(survey.files))
+        difference = scan.compare(manifest, survey.files, suspect=only)
+        self._returned(manifest, survey.files, difference)
         files = self._read_settled(folder, difference, manifest, now, report)
-        moved = self._moved(difference, manifest, files)
         difference = scan.Difference(
             new=tuple(path for path in difference.new if path in files),
             changed=tuple(
@@ -94,33 +98,45 @@ class HandEdits:
                 for path in difference.changed
                 if path in files and files[path].hash != manifest[path].file_hash
             ),
-            missing=tuple(p for p in difference.missing if p not in moved.values()),
+            missing=difference.missing,
         )
-        if not confirmed and self._must_hold(folder, manifest, difference, now, report):
+        moved = self._moved(difference, manifest, files)
+        left = scan.after_renames(difference, moved)
+        held = replace(difference, missing=left.missing)
+        if not confirmed and self._must_wait(folder, held, manifest, files, now, report):
             return report
-        wanted = difference.narrowed(only) if only else difference
-        for path, old in moved.items():
-            self._move(folder, files[path], manifest[old], now, report)
+        self._move(folder, moved, files, manifest, now, report)
+        wanted = left.only(lambda path: only in (None, path))
         for path in wanted.changed:
             self._changed(folder, files[path], manifest[path], now, report)
         for path in wanted.new:
-            if path not in moved:
-                self._appeared(folder, files[path], now, report)
-        self._settle_missing(folder, wanted, manifest, now, report)
+            self._appeared(folder, files[path], now, report)
+        for path in wanted.missing:
+            self._miss(folder, manifest[path], now, report, at_once=confirmed)
+        if confirmed:
+            self._believe(folder)
         return report
 
-    def take_in(self, folder: HotFolder, path: str, content: bytes, *, now: datetime) -> str | None:
+    def take_in(
+        self, folder: HotFolder, path: str, content: bytes, *, now: datetime
+    ) -> Drafted | None:
         """Accept a version that a file held for a moment as a revision; the file is not looked at.
 
-        Returns the memory's id, or None when there was nothing to keep.
+        None when there was nothing to keep. A version of what was forgotten meanwhile is a memory
+        of its own, without a file.
         """
         placement = self._catalogue.placements(folder.key).get(path)
-        record = self._current(placement.id) if placement else None
-        drafted = self._drafted(folder, path, content, record, now, record_id=None)
-        if drafted is None or record is None or drafted.record.content_hash == record.content_hash:
+        known = placement.id if placement else index_id(folder.key) if path == INDEX else None
+        record = self._current(known) if known else None
+        if record is not None and record.deleted:
+            known, record = None, None
+        drafted = self._files.draft(
+            folder.key, path, content, now=now, record=record, record_id=known
+        )
+        if drafted is None or (record and drafted.record.content_hash == record.content_hash):
             return None
-        self._accept(drafted.record, now)
-        return drafted.record.id
+        self._accept(drafted.record, now, Tier.HOT if known else Tier.DEEP)
+        return drafted
 
     # What is there, and what is still moving.
 
@@ -145,15 +161,17 @@ class HandEdits:
     ) -> dict[str, HotFile]:
         files: dict[str, HotFile] = {}
         for path in (*difference.new, *difference.changed):
-            file = folder.hot.read(path)
-            if file is None:
-                report.unsettled = True
+            try:
+                file = folder.hot.read(path)
+            except HotRootNotWritable as exc:
+                report.problems[path] = exc.message
                 continue
-            age_s = now.timestamp() - file.seen.mtime_ns / 1e9
-            if 0 <= age_s < self._settling.file_s:
+            age_s = now.timestamp() - file.seen.mtime_ns / 1e9 if file else 0.0
+            if file is None or 0 <= age_s < self.settling.file_s:
                 report.unsettled = True
                 continue
             files[path] = file
+            report.looked_at.add(path)
             if path in manifest and file.hash == manifest[path].file_hash:
                 self._note(folder, file, manifest[path].id, masked=manifest[path].masked)
         return files
@@ -164,41 +182,57 @@ class HandEdits:
         manifest: Mapping[str, Placement],
         files: Mapping[str, HotFile],
     ) -> dict[str, str]:
-        missing = {path: manifest[path] for path in difference.missing if path != INDEX}
-        new = {path: files[path] for path in difference.new if path in files and path != INDEX}
-        if not missing or not new:
-            return {}
+        here = [path for path in (*difference.new, *difference.changed) if path != INDEX]
         return scan.renames(
-            missing,
-            {path: file.hash for path, file in new.items()},
-            {path: read_topic(file.content).id for path, file in new.items()},
+            manifest,
+            difference,
+            {path: files[path].hash for path in here},
+            {path: read_topic(files[path].content).id for path in here},
         )
 
-    def _must_hold(
+    # What waits for a person's word.
+
+    def _must_wait(
         self,
         folder: HotFolder,
-        manifest: Mapping[str, Placement],
         difference: scan.Difference,
+        manifest: Mapping[str, Placement],
+        files: Mapping[str, HotFile],
         now: datetime,
         report: Report,
     ) -> bool:
-        head = folder.head()
+        """Hold changes that nobody seems to have meant, and wait while git is at work."""
+        repository = folder.repository()
+        head = git.head(repository) if repository else ""
+        before = self._catalogue.head(folder.key)
+        switched = bool(before) and not _same_files(repository, before, head)
+        if repository and (difference or report.unsettled):
+            quiet_s = self.settling.file_s
+            if git.is_busy(repository, now=now.timestamp(), quiet_s=quiet_s):
+                report.unsettled = True
+                return True
+        if switched and report.unsettled:
+            # What has not settled yet may be what was checked out.
+            return True
         reason = scan.reason_to_hold(
-            placed=len(manifest),
-            difference=difference,
+            placed=sum(path != INDEX for path in manifest),
+            missing=difference.missing,
             root_exists=folder.hot.exists(),
-            head_before=self._catalogue.head(folder.key),
-            head_now=head,
-            share=self._settling.hold_share,
+            share=self.settling.hold_share,
         )
+        if reason is None and switched and _may_be_checked_out(repository, difference, files):
+            reason = scan.switch(before, head)
         if reason is None:
-            self._catalogue.release(folder.key)
-            self._catalogue.set_head(folder.key, head)
+            self._believe(folder)
             return False
-        paths = (*difference.changed, *difference.new, *difference.missing)
-        self._catalogue.hold(Held(folder.key, reason, now, paths))
+        self._catalogue.hold(Held(folder.key, reason, now, difference.paths))
         report.held = reason
         return True
+
+    def _believe(self, folder: HotFolder) -> None:
+        """Take what is there for what is meant from now on."""
+        self._catalogue.release(folder.key)
+        self._catalogue.set_head(folder.key, folder.head())
 
     # One file at a time.
 
@@ -210,8 +244,7 @@ class HandEdits:
             self._miss(folder, placement, now, report)
             return
         record = self._current(placement.id)
-        siblings = [p for p in self._catalogue.placed(placement.id) if p.path != file.path]
-        if siblings and file.path != INDEX:
+        if file.path != INDEX and self._lies_elsewhere(folder, placement.id, file.path):
             # One of two copies was edited: from now on it is a memory of its own.
             self._keep(folder, file, None, now, report)
             return
@@ -225,35 +258,66 @@ class HandEdits:
             record_id = index_id(folder.key)
             self._keep(folder, file, self._current(record_id), now, report, record_id=record_id)
             return
-        owner = self._identity(folder, file, read_topic(file.content))
+        owner = self._named_in(folder, file)
+        if owner is None and self._is_copy(folder, file, now, report):
+            return
         known = self._current(owner) if owner else None
         self._keep(folder, file, known, now, report, record_id=owner)
 
-    def _identity(self, folder: HotFolder, file: HotFile, topic: Topic) -> str | None:
-        """Find whose file this is: by the id in its header, else by its text; None for nobody's."""
-        entry = self._catalogue.get(topic.id) if topic.id else None
-        if topic.id and entry is None:
-            return topic.id
-        if entry and not entry.tombstone and entry.project == folder.key:
-            placed = [p for p in self._catalogue.placed(entry.id) if p.path != file.path]
-            if not placed or all(folder.hot.read(p.path) is None for p in placed):
-                return entry.id
-        drafted = self._drafted(folder, file.path, file.content, None, _EPOCH, record_id=None)
-        if drafted is None:
+    def _named_in(self, folder: HotFolder, file: HotFile) -> str | None:
+        """Find whose file this is by the id in its header; None when that is taken or not ours."""
+        named = read_topic(file.content).id
+        entry = self._catalogue.get(named) if named else None
+        if entry is None:
+            return named or None
+        if entry.tombstone or entry.project != folder.key:
             return None
-        same = self._catalogue.with_text(folder.key, drafted.record.text_hash)
-        return same[0].id if same else None
+        return None if self._lies_elsewhere(folder, entry.id, file.path) else entry.id
+
+    def _lies_elsewhere(self, folder: HotFolder, record_id: str, path: str) -> bool:
+        """Say whether another file that is there holds the memory as well."""
+        others = [p for p in self._catalogue.placed(record_id) if p.path != path]
+        return any(folder.hot.read(other.path) is not None for other in others)
+
+    def _is_copy(self, folder: HotFolder, file: HotFile, now: datetime, report: Report) -> bool:
+        """Note a file that says the same as a memory as one more place of it."""
+        drafted = self._files.draft(folder.key, file.path, file.content, now=now)
+        if drafted is None:
+            return False
+        for entry in self._catalogue.with_text(folder.key, drafted.record.text_hash):
+            record = self._current(entry.id)
+            if record is None or entry.is_expired(now) or entry.id == index_id(folder.key):
+                continue
+            same = self._files.says_the_same(folder.key, file.path, file.content, record, now=now)
+            if same is None:
+                continue
+            if entry.tier is not Tier.HOT:
+                self._catalogue.put(record, Tier.HOT)
+            report.taken_in.append(entry.id)
+            self._note(folder, file, entry.id, masked=bool(same.masked))
+            return True
+        return False
 
     def _move(
-        self, folder: HotFolder, file: HotFile, placement: Placement, now: datetime, report: Report
+        self,
+        folder: HotFolder,
+        moved: Mapping[str, str],
+        files: Mapping[str, HotFile],
+        manifest: Mapping[str, Placement],
+        now: datetime,
+        report: Report,
     ) -> None:
-        self._catalogue.displace(folder.key, placement.path)
-        if file.hash == placement.file_hash:
-            self._note(folder, file, placement.id, masked=placement.masked)
-            report.taken_in.append(placement.id)
-        else:
-            record = self._current(placement.id)
-            self._keep(folder, file, record, now, report, record_id=placement.id)
+        """Let memories follow their files; one whose place was taken by another has none left."""
+        for path in {*moved, *moved.values()}:
+            self._catalogue.displace(folder.key, path)
+        for path, old in moved.items():
+            record_id = manifest[old].id
+            record = self._current(record_id)
+            self._keep(folder, files[path], record, now, report, record_id=record_id)
+            report.taken_in += [record_id] if record_id not in report.taken_in else []
+        for path in moved:
+            if path in manifest:
+                self._demote_unplaced(manifest[path], report)
 
     def _keep(
         self,
@@ -265,8 +329,21 @@ class HandEdits:
         *,
         record_id: str | None = None,
     ) -> None:
-        """Make a file's content the newest revision of its memory and note what the file holds."""
-        drafted = self._drafted(folder, file.path, file.content, record, now, record_id, report)
+        """Make a file's content the newest revision of its memory and note what the file holds.
+
+        What was forgotten stays so: its file is a new memory.
+        """
+        if record is not None and record.deleted:
+            record, record_id = None, None
+        drafted = self._files.draft(
+            folder.key,
+            file.path,
+            file.content,
+            now=now,
+            record=record,
+            record_id=record_id,
+            problems=report.problems,
+        )
         if drafted is None:
             if record_id:
                 self._note(folder, file, record_id)
@@ -274,156 +351,62 @@ class HandEdits:
                 self._catalogue.set_tier(record.id, Tier.DEEP)
             return
         new = drafted.record
-        if record is None or record.deleted or new.content_hash != record.content_hash:
-            self._accept(new, now)
+        if record is None or new.content_hash != record.content_hash:
+            self._accept(new, now, Tier.HOT)
             report.taken_in.append(new.id)
         elif (entry := self._catalogue.get(new.id)) is None or entry.tier is not Tier.HOT:
             self._catalogue.put(record, Tier.HOT)
             report.taken_in.append(new.id)
         self._note(folder, file, new.id, masked=bool(drafted.masked))
 
-    def _drafted(
-        self,
-        folder: HotFolder,
-        path: str,
-        content: bytes,
-        record: MemoryRecord | None,
-        now: datetime,
-        record_id: str | None,
-        report: Report | None = None,
-    ) -> Drafted | None:
-        if len(content) > LARGEST_FILE_BYTES:
-            _report(report, path, f"larger than {LARGEST_FILE_BYTES:,} bytes")
-            return None
-        base = record or _first(record_id or self._drafter.new_id(), folder.key, self._drafter, now)
-        revision = record.revision + 1 if record else self._next_revision(base.id)
-        if path == INDEX:
-            text = human_part(content)
-            if not text.strip():
-                return None
-            new = replace(
-                base, name="MEMORY", body=text, revision=revision, updated_at=now, deleted=False
-            )
-            return self._drafter.masked(new)
-        topic = read_topic(content)
-        if topic.problems:
-            _report(report, path, "; ".join(topic.problems))
-        if not topic.body.strip() and not topic.description:
-            _report(report, path, "there is no text in it")
-            return None
-        new = apply_topic(base, topic, path, revision=revision, now=now)
-        if record is None:
-            new = replace(
-                new,
-                visibility=visibility_for(new.type, folder.key),
-                origin=topic.origin or Origin.HUMAN,
-            )
-        return self._drafter.masked(new)
-
-    def _next_revision(self, record_id: str) -> int:
-        entry = self._catalogue.get(record_id)
-        return entry.revision + 1 if entry else 1
-
-    def _accept(self, record: MemoryRecord, now: datetime) -> None:
+    def _accept(self, record: MemoryRecord, now: datetime, tier: Tier) -> None:
         # The file is where it came from, so the hot sink need not hear of it.
         sinks = (SinkName.ARCHIVE, SinkName.DEEP)
-        self._outbox.accept([Change(record, Tier.HOT, sinks)], now=now)
+        self._outbox.accept([Change(record, tier, sinks)], now=now)
 
     def _note(
         self, folder: HotFolder, file: HotFile, record_id: str, *, masked: bool = False
     ) -> None:
-        self._catalogue.place(
-            Placement(
-                project=folder.key,
-                path=file.path,
-                id=record_id,
-                file_hash=file.hash,
-                size=file.seen.size,
-                mtime_ns=file.seen.mtime_ns,
-                inode=file.seen.inode,
-                masked=masked,
-            )
-        )
+        self._catalogue.place(folder.placement(file, record_id, masked=masked))
 
     # What is gone.
 
-    def _settle_missing(
+    def _miss(
         self,
         folder: HotFolder,
-        difference: scan.Difference,
-        manifest: Mapping[str, Placement],
+        placement: Placement,
         now: datetime,
         report: Report,
+        *,
+        at_once: bool = False,
     ) -> None:
-        for path in difference.missing:
-            self._miss(folder, manifest[path], now, report)
-
-    def _miss(self, folder: HotFolder, placement: Placement, now: datetime, report: Report) -> None:
         """Demote a memory whose file has been gone for long enough; until then note since when."""
-        since = placement.missing_since
-        if since is None:
-            self._catalogue.place(replace(placement, missing_since=now))
-            report.unsettled = True
-            return
-        if (now - since).total_seconds() < self._settling.deletion_s:
+        since = placement.missing_since or now
+        if not at_once and (now - since).total_seconds() < self.settling.deletion_s:
+            if placement.missing_since is None:
+                self._catalogue.place(replace(placement, missing_since=now))
             report.unsettled = True
             return
         self._catalogue.displace(folder.key, placement.path)
-        if not self._catalogue.placed(placement.id):
-            self._catalogue.set_tier(placement.id, Tier.DEEP)
-            report.demoted.append(placement.id)
+        self._demote_unplaced(placement, report)
+
+    def _demote_unplaced(self, placement: Placement, report: Report) -> None:
+        entry = self._catalogue.get(placement.id)
+        if entry is None or entry.tombstone or self._catalogue.placed(placement.id):
+            return
+        self._catalogue.set_tier(placement.id, Tier.DEEP)
+        report.demoted.append(placement.id)
         log.info("%s is gone from the hot root; %s is deep now", placement.path, placement.id)
 
 
-def index_id(project: str) -> str:
-    """Name the memory that is the human part of a project's MEMORY.md."""
-    return str(uuid.uuid5(_INDEX_NAMESPACE, project))
+def _same_files(repository: git.Repository | None, before: str, head: str) -> bool:
+    return before == head or (repository is not None and git.same_files(repository, before, head))
 
 
-def apply_topic(
-    base: MemoryRecord, topic: Topic, path: str, *, revision: int, now: datetime
-) -> MemoryRecord:
-    """Make what a file says the next revision; what files cannot say is kept from `base`."""
-    created_at = topic.created_at or base.created_at
-    lifetime = created_at + topic.ttl if topic.ttl else None
-    return replace(
-        base,
-        name=topic.name or path.rpartition("/")[2].rpartition(".")[0],
-        description=topic.description,
-        body=topic.body,
-        type=topic.type,
-        category=topic.category,
-        tags=topic.tags,
-        keywords=topic.keywords,
-        importance=topic.importance,
-        pinned=topic.pinned,
-        created_at=created_at,
-        expires_at=topic.expires_at or lifetime,
-        supersedes=topic.supersedes,
-        extra=topic.extra,
-        revision=revision,
-        updated_at=now,
-        deleted=False,
-    )
-
-
-def _first(record_id: str, project: str, drafter: Drafter, now: datetime) -> MemoryRecord:
-    return MemoryRecord(
-        id=record_id,
-        project=project,
-        name="",
-        body="",
-        origin=Origin.HUMAN,
-        owner=drafter.owner,
-        home_id=drafter.home_id,
-        created_at=now,
-        updated_at=now,
-    )
-
-
-def _report(report: Report | None, path: str, problem: str) -> None:
-    if report is not None:
-        report.problems[path] = problem
-
-
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+def _may_be_checked_out(
+    repository: git.Repository | None, difference: scan.Difference, files: Mapping[str, HotFile]
+) -> bool:
+    """Say whether a checkout could have done this: whoever edits later leaves a later time."""
+    at = git.switched_at(repository) if repository else float("inf")
+    written = (files[path].seen.mtime_ns / 1e9 for path in (*difference.new, *difference.changed))
+    return bool(difference.missing) or any(time <= at for time in written)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from memory.projects import Project
 from tiers import git
-from tiers.hot import HotTier
+from tiers.catalogue import Placement
+from tiers.hot import HotFile, HotTier
 
 
 @dataclass(slots=True)
@@ -19,15 +20,35 @@ class HotFolder:
     key: str
     hot: HotTier
     lock: threading.RLock = field(default_factory=threading.RLock)
-    #: What a file's last look complained of: path → reason.
+    #: What the last look at a file complained of: path → reason.
     problems: dict[str, str] = field(default_factory=dict)
     #: What the index says of a memory: id → (revision, hook, weight).
     hooks: dict[str, tuple[int, str, int]] = field(default_factory=dict)
 
+    #: Whether what killed writers left has been looked at.
+    recovered: bool = False
+
+    def repository(self) -> git.Repository | None:
+        """The repository that the hot root lies in."""
+        return git.find_repository(self.hot.root)
+
     def head(self) -> str:
         """What is checked out where the hot root lies; empty outside of a repository."""
-        repository = git.find_repository(self.hot.root)
+        repository = self.repository()
         return git.head(repository) if repository else ""
+
+    def placement(self, file: HotFile, record_id: str, *, masked: bool = False) -> Placement:
+        """Describe what a file of this folder holds, for the manifest."""
+        return Placement(
+            project=self.key,
+            path=file.path,
+            id=record_id,
+            file_hash=file.hash,
+            size=file.seen.size,
+            mtime_ns=file.seen.mtime_ns,
+            inode=file.seen.inode,
+            masked=masked,
+        )
 
 
 class HotFolders:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _WORD = re.compile(r"[^\W_]+")
-_SHORTEST_PREFIX = 3
+_SHORTEST_PREFIX = 4
 _MOST_USES = 10
 _WEIGHTS = {"high": 2.0, "medium": 1.0, "low": 0.5}
 
@@ -72,11 +72,15 @@ def relevance(file: Described, terms: frozenset[str]) -> Relevance:
     """Score a file against the terms of a task; without terms only use and importance count."""
     return Relevance(
         category=10.0 if _category_matches(file, terms) else 0.0,
-        tags=5.0 * sum(_tag_matches(tag, terms) for tag in dict.fromkeys(file.tags)),
-        keywords=3.0 * sum(_all_in(word, terms) for word in dict.fromkeys(file.keywords)),
+        tags=5.0 * sum(_tag_matches(tag, terms) for tag in _distinct(file.tags)),
+        keywords=3.0 * sum(_all_in(word, terms) for word in _distinct(file.keywords)),
         usage=2.0 * min(file.uses, _MOST_USES),
         importance=_WEIGHTS.get(file.importance.lower(), 1.0),
     )
+
+
+def _distinct(words: Sequence[str]) -> Sequence[str]:
+    return list(dict.fromkeys(word.lower() for word in words))
 
 
 def _category_matches(file: Described, terms: frozenset[str]) -> bool:

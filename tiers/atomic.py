@@ -8,27 +8,55 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import secrets
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 #: Temporary files start like this; whoever lists a folder leaves them out.
 TEMPORARY_PREFIX = ".tiermem-"
 
+_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{16}(?:-(.+))?", re.DOTALL)
+_LONGEST_NAME_BYTES = 255
+
+#: What os.link says on file systems without links, between two of them, or when there are too many.
+NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # Linux, renameat2(2)
 _RENAME_SWAP = 2  # macOS, renamex_np(2)
 
 
-def write_temporary(folder: Path, content: bytes, *, mode: int = 0o600) -> Path:
-    """Write a new file into `folder`, safe from a power loss when this returns."""
-    path = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+def temporary_path(folder: Path, name: str = "") -> Path:
+    """Choose a temporary name in `folder` that says for which file it is meant."""
+    plain = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    telling = f"{plain}-{name}" if name else plain
+    fits = len(os.fsencode(telling)) <= _LONGEST_NAME_BYTES
+    return folder / (telling if fits else plain)
+
+
+def meant_for(temporary: str) -> str | None:
+    """Say which file a temporary name was chosen for; "" if unknown, None for another name."""
+    found = _TEMPORARY.fullmatch(temporary)
+    return found and (found[1] or "")
+
+
+def write_temporary(folder: Path, content: bytes, *, mode: int = 0o600, name: str = "") -> Path:
+    """Write a new file into `folder`, safe from a power loss when this returns.
+
+    Its time of change is exact, which no time is that the system stamps (a tick lies between two
+    of those): an edit of the same size right afterwards cannot look like this file.
+    """
+    path = temporary_path(folder, name)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             os.fchmod(handle.fileno(), mode)
             handle.write(content)
             handle.flush()
+            exact = time.time_ns()
+            os.utime(handle.fileno(), ns=(exact, exact))
             os.fsync(handle.fileno())
     except BaseException:
         path.unlink(missing_ok=True)
@@ -49,7 +77,15 @@ def replace(path: Path, content: bytes, *, mode: int = 0o600) -> None:
 
 def place_new(temporary: Path, path: Path) -> None:
     """Give a temporary file its name; raises FileExistsError when the name is taken."""
-    os.link(temporary, path)
+    try:
+        os.link(temporary, path)
+    except OSError as exc:
+        if exc.errno not in NO_LINKS:
+            raise
+        # Take the name with an empty file, which nobody else can then take, and replace that.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        temporary.replace(path)
+        return
     temporary.unlink()
 
 

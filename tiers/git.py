@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 _MOST_LINES = 5_000
+_LOG_TAIL_BYTES = 65_536
+
+#: A lock that is older than this was left by a git that was killed.
+_STALE_LOCK_S = 60.0
+
+#: How the log of HEAD begins lines about a commit, which leaves every file as it is.
+_COMMITS = ("commit: ", "commit (amend): ", "commit (initial): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,39 @@ def head(repository: Repository) -> str:
     return f"{name} {_commit(repository, name)}".strip()
 
 
+def same_files(repository: Repository, before: str, after: str) -> bool:
+    """Say whether nothing but commits led from one head to another: those change no file.
+
+    False when the log of HEAD does not tell.
+    """
+    old, new = _commit_in(before), _commit_in(after)
+    if before == after or (old and old == new):
+        return True
+    for line in reversed(_tail(repository.folder / "logs" / "HEAD")):
+        ids, _, message = line.partition("\t")
+        came_from, _, led_to = " ".join(ids.split()[:2]).partition(" ")
+        if led_to != new or not message.startswith(_COMMITS):
+            return False
+        if came_from == old or not (old or came_from.strip("0")):
+            return True
+        new = came_from
+    return False
+
+
+def switched_at(repository: Repository) -> float:
+    """Say when HEAD last changed, as the times of files count; 0 when unknown."""
+    return max(
+        _changed_at(repository.folder / "HEAD"), _changed_at(repository.folder / "logs" / "HEAD")
+    )
+
+
+def is_busy(repository: Repository, *, now: float, quiet_s: float) -> bool:
+    """Say whether git is changing files now, or has just done so and HEAD may follow."""
+    if now - _changed_at(repository.folder / "index.lock") < _STALE_LOCK_S:
+        return True
+    return 0 <= now - _changed_at(repository.folder / "index") < quiet_s
+
+
 def remote(repository: Repository) -> str:
     """Read the address of `origin`, without user names and passwords."""
     section = ""
@@ -58,6 +99,30 @@ def _commit(repository: Repository, name: str) -> str:
         if packed.strip() == name:
             return commit
     return ""
+
+
+def _commit_in(head: str) -> str:
+    """Take the commit out of what `head` says; empty for a branch without one."""
+    word = head.rpartition(" ")[2]
+    return "" if word.startswith("refs/") else word
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _tail(path: Path) -> list[str]:
+    """Read the last lines of a file; the first of them may be cut."""
+    try:
+        with path.open("rb") as handle:
+            handle.seek(0, os.SEEK_END)
+            handle.seek(max(handle.tell() - _LOG_TAIL_BYTES, 0))
+            return handle.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
 
 
 def _git_folder(git: Path) -> Path:

@@ -6,31 +6,42 @@ Standard library only, since hooks write here while the engine is away.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import fcntl
 import hashlib
 import os
 import re
-import secrets
 import stat
 import threading
 import unicodedata
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from urllib.parse import quote
 
 from tiers.atomic import (
-    TEMPORARY_PREFIX,
     exchange,
+    meant_for,
     place_new,
     sync_folder,
+    temporary_path,
     write_temporary,
 )
 from tiers.errors import HotRootNotWritable, InvalidRecord, StoreFull, TierError
+from tiers.snapshots import Late, Snapshots
+from tiers.survey import Seen, Survey, seen_in, survey
+
+__all__ = [
+    "INDEX",
+    "LARGEST_FILE_BYTES",
+    "HotFile",
+    "HotTier",
+    "Seen",
+    "Survey",
+    "UnseenEdit",
+    "file_hash",
+    "topic_path",
+]
 
 #: The index that is always loaded.
 INDEX = "MEMORY.md"
@@ -38,11 +49,10 @@ INDEX = "MEMORY.md"
 #: A hot file beyond this is not read as a memory (largest of 972 real ones: 153 kB, 2026-11-30).
 LARGEST_FILE_BYTES = 1_000_000
 
-_SNAPSHOTS_KEPT = 20
+_TRIES = 20
 
-
-#: An editor that still had a replaced file open may write into it for so long.
-_LATE_WRITE_S = 10.0
+# Windows has devices by these names, whatever the suffix.
+_RESERVED = re.compile(r"memory|con|nul|prn|aux|(com|lpt)\d")
 
 
 class UnseenEdit(TierError):
@@ -54,18 +64,11 @@ class UnseenEdit(TierError):
     retryable = True
     default_hint = "the edit is taken in first; nothing was overwritten"
 
-    def __init__(self, message: str, *, displaced: tuple[bytes, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, hint: str | None = None, displaced: tuple[bytes, ...] = ()
+    ) -> None:
+        super().__init__(message, hint=hint)
         self.displaced = displaced
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a look at a file's metadata tells; equal values mean the content need not be read."""
-
-    size: int
-    mtime_ns: int
-    inode: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +82,6 @@ class HotFile:
     @property
     def hash(self) -> str:
         return file_hash(self.content)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replaced:
-    """A file that was swapped out: its name, where it is kept, and what it held then."""
-
-    path: str
-    snapshot: Path
-    hash: str
-    at: datetime
 
 
 def file_hash(content: bytes) -> str:
@@ -105,17 +98,16 @@ class HotTier:
 
     def __init__(self, root: Path, state: Path) -> None:
         self.root = root
+        self.snapshots = Snapshots(state / "snapshots")
         self._state = state
         self._depth = threading.local()
-        self._replaced: deque[_Replaced] = deque(maxlen=256)
-
-    @property
-    def snapshots(self) -> Path:
-        """Where replaced files are kept."""
-        return self._state / "snapshots"
 
     def exists(self) -> bool:
-        return self.root.is_dir()
+        """Say whether the folder is there; one that cannot be looked at may be."""
+        try:
+            return self.root.is_dir()
+        except OSError:
+            return True
 
     def create(self) -> None:
         """Make the folder when it is not there."""
@@ -123,36 +115,31 @@ class HotTier:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def listing(self) -> dict[str, Seen]:
-        """List markdown files below the root; hidden names and links that leave it are left out.
+    def survey(self) -> Survey:
+        """Look at the files that may be memories, without reading them.
 
-        Raises OSError when the root itself cannot be read.
+        Raises HotRootNotWritable when a folder cannot be read: what lies in it is not lost.
         """
-        found: dict[str, Seen] = {}
-        top = self.root.resolve()
-        if not self.root.is_dir():
-            return found
-        os.scandir(self.root).close()
-        for folder, folders, files in os.walk(self.root):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            for name in files:
-                path = Path(folder) / name
-                if name.startswith(".") or path.suffix.lower() not in (".md", ".markdown"):
-                    continue
-                if seen := _look(path, top):
-                    found[path.relative_to(self.root).as_posix()] = seen
-        return found
+        with self._os_errors():
+            return survey(self.root)
+
+    def listing(self) -> dict[str, Seen]:
+        """List the files that may be memories; see `survey`."""
+        return self.survey().files
 
     def read(self, path: str) -> HotFile | None:
-        """Read one file; None when it is not there. Raises HotRootNotWritable when it cannot be."""
+        """Read one file; None when it is not there or no file.
+
+        Its metadata is older than its content, never newer. Raises HotRootNotWritable when it
+        cannot be read.
+        """
         full = self._inside(path)
         with self._os_errors():
-            try:
-                with full.open("rb") as handle:
-                    content = handle.read(LARGEST_FILE_BYTES + 1)
-                    return HotFile(path, content, _seen(os.fstat(handle.fileno())))
-            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-                return None
+            for _ in range(_TRIES):
+                before, content, after = _read(full)
+                if before is None or after is None or before == after:
+                    break
+            return HotFile(path, content, before) if before else None
 
     def write(self, path: str, content: bytes, *, expected: str | None, now: datetime) -> HotFile:
         """Write a file that holds what `expected` hashes, or that does not exist when it is None.
@@ -166,79 +153,144 @@ class HotTier:
             current = self.read(path)
             if (current.hash if current else None) != expected:
                 raise UnseenEdit(f"{path} was edited")
-            mode = stat.S_IMODE(full.stat().st_mode) if current else 0o600
-            temporary = write_temporary(full.parent, content, mode=mode)
+            temporary = write_temporary(full.parent, content, mode=_mode(full), name=full.name)
+            # Not after it has its place: what is seen there could be an edit already.
+            seen = seen_in(temporary.stat())
             try:
-                if current is None:
+                if expected is None:
                     _place(temporary, full, path)
                 else:
-                    self._exchange(temporary, full, path, current.hash, now)
+                    self._replace(temporary, full, path, expected, now)
             finally:
                 temporary.unlink(missing_ok=True)
             sync_folder(full.parent)
-            return HotFile(path, content, _seen(full.stat()))
+            return HotFile(path, content, seen)
 
-    def _exchange(
+    def _replace(
         self, temporary: Path, full: Path, path: str, expected: str, now: datetime
     ) -> None:
         ours = file_hash(temporary.read_bytes())
-        if not exchange(temporary, full):
-            # No atomic swap here: the old file stays reachable through a second name instead.
-            self._keep(full, path, now)
-            temporary.replace(full)
+        try:
+            swapped = exchange(temporary, full)
+        except FileNotFoundError as exc:
+            raise UnseenEdit(f"{path} was removed") from exc
+        if not swapped:
+            self._replace_in_steps(temporary, full, path, expected, now)
             return
+        try:
+            theirs = file_hash(temporary.read_bytes())
+        except OSError:
+            # It is no file any more; a folder swaps as well.
+            exchange(temporary, full)
+            raise
+        if theirs != expected:
+            displaced = self._give_back(temporary, full, path, ours, now)
+            raise UnseenEdit(f"{path} was edited", displaced=displaced)
+        self.snapshots.keep(temporary, path, seen=expected, now=now)
+
+    def _replace_in_steps(
+        self, temporary: Path, full: Path, path: str, expected: str, now: datetime
+    ) -> None:
+        """Replace a file where files cannot be swapped: for a moment there is none."""
+        aside = self._take_aside(full, path, expected, now)
+        if aside is None:
+            raise UnseenEdit(f"{path} was removed")
+        self.snapshots.keep(aside, path, seen=expected, now=now)
+        aside.unlink()
+        _place(temporary, full, path)
+
+    def _give_back(
+        self, temporary: Path, full: Path, path: str, placed: str, now: datetime
+    ) -> tuple[bytes, ...]:
+        """Swap a person's file back in; returns their versions that are not at its place then.
+
+        Whoever wrote meanwhile wrote something newer, which is given back in turn: done is done
+        when the swap brings out what was put in last (`placed`).
+        """
+        displaced: list[bytes] = []
+        for _ in range(_TRIES):
+            theirs = temporary.read_bytes()
+            try:
+                exchange(temporary, full)
+            except FileNotFoundError:
+                # The latest thing they did was to remove it.
+                break
+            if file_hash(temporary.read_bytes()) == placed:
+                self.snapshots.keep(temporary, path, seen=placed, now=now)
+                return tuple(displaced)
+            displaced.append(theirs)
+            placed = file_hash(theirs)
         theirs = temporary.read_bytes()
+        self.snapshots.keep(temporary, path, seen=file_hash(theirs), now=now)
+        return (*displaced, theirs)
+
+    def _take_aside(self, full: Path, path: str, expected: str, now: datetime) -> Path | None:
+        """Rename a file out of the way; None when it is gone, UnseenEdit when it was edited."""
+        aside = temporary_path(full.parent, full.name)
+        try:
+            full.rename(aside)
+        except FileNotFoundError:
+            return None
+        try:
+            theirs = aside.read_bytes()
+        except OSError:
+            aside.rename(full)
+            raise
         if file_hash(theirs) == expected:
-            self._keep(temporary, path, now)
-            return
-        # Somebody wrote between the look and the swap: theirs goes back.
-        exchange(temporary, full)
-        if file_hash(temporary.read_bytes()) == ours:
-            raise UnseenEdit(f"{path} was edited")
-        # And wrote again before it was back: the newer version belongs there.
-        exchange(temporary, full)
-        raise UnseenEdit(f"{path} was edited", displaced=(theirs,))
+            return aside
+        try:
+            place_new(aside, full)
+        except FileExistsError as exc:
+            self.snapshots.keep(aside, path, seen=file_hash(theirs), now=now)
+            aside.unlink()
+            raise UnseenEdit(f"{path} was edited", displaced=(theirs,)) from exc
+        raise UnseenEdit(f"{path} was edited")
 
     def remove(self, path: str, *, expected: str, now: datetime, keep: bool = True) -> None:
         """Remove a file that holds what `expected` hashes; one that is gone already is no error.
 
-        Raises UnseenEdit when it holds something else.
+        Of a link only the link is removed. Raises UnseenEdit when it holds something else.
         """
-        full = self._writable(path)
+        full = self._inside(path)
         with self._os_errors(), self.lock():
-            aside = full.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-            try:
-                full.rename(aside)
-            except FileNotFoundError:
+            aside = self._take_aside(full, path, expected, now)
+            if aside is None:
                 return
-            if file_hash(aside.read_bytes()) != expected:
-                with contextlib.suppress(FileExistsError):
-                    place_new(aside, full)
-                raise UnseenEdit(f"{path} was edited")
             if keep:
-                self._keep(aside, path, now)
-            aside.unlink(missing_ok=True)
+                self.snapshots.keep(aside, path, seen=expected, now=now)
+            aside.unlink()
             sync_folder(full.parent)
 
-    def forget_snapshots(self, path: str) -> int:
-        """Remove every kept copy of a file."""
-        kept = self._kept(path)
-        for snapshot in kept:
-            snapshot.unlink(missing_ok=True)
-        return len(kept)
+    def late_edits(self, now: datetime, *, quiet_s: float = 0.0) -> tuple[list[Late], bool]:
+        """Read what editors wrote into files that were replaced under them; as in `Snapshots`."""
+        with self._os_errors(), self.lock():
+            return self.snapshots.late(now, quiet_s=quiet_s)
 
-    def late_edits(self, now: datetime) -> list[HotFile]:
-        """Read replaced files that somebody went on writing after they were replaced."""
-        late: list[HotFile] = []
-        while self._replaced and (now - self._replaced[0].at).total_seconds() > _LATE_WRITE_S:
-            self._replaced.popleft()
-        for index, replaced in enumerate(self._replaced):
-            with contextlib.suppress(FileNotFoundError):
-                content = replaced.snapshot.read_bytes()
-                if file_hash(content) != replaced.hash:
-                    late.append(HotFile(replaced.path, content, _seen(replaced.snapshot.stat())))
-                    self._replaced[index] = dataclasses.replace(replaced, hash=file_hash(content))
-        return late
+    def leftovers(self) -> list[tuple[Path, HotFile]]:
+        """List what killed writers left beside the files, with the path it was meant for.
+
+        It may be an edit that was swapped out and not looked at yet. Callers hold the lock, or the
+        writer may be alive.
+        """
+        found: list[tuple[Path, HotFile]] = []
+        with self._os_errors():
+            for folder, _, names in os.walk(self.root):
+                for name in names:
+                    meant = meant_for(name)
+                    if meant is None:
+                        continue
+                    left = Path(folder) / name
+                    path = (left.parent / (meant or name)).relative_to(self.root).as_posix()
+                    seen, content, _ = _read(left)
+                    if seen is not None:
+                        found.append((left, HotFile(path, content, seen)))
+        return found
+
+    def discard(self, left: Path, file: HotFile, now: datetime) -> None:
+        """Remove a leftover; a copy is kept."""
+        with self._os_errors(), self.lock():
+            self.snapshots.keep(left, file.path, seen=file.hash, now=now)
+            left.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -255,29 +307,6 @@ class HotTier:
                 yield
             finally:
                 self._depth.value = 0
-
-    def _keep(self, source: Path, path: str, now: datetime) -> None:
-        folder = self._snapshot_folder(path)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target = folder / now.strftime("%Y%m%dT%H%M%S.%f")
-        if target.exists():
-            target = folder / f"{target.name}-{secrets.token_hex(4)}"
-        try:
-            os.link(source, target)
-        except OSError as exc:
-            if exc.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK):
-                raise
-            target.write_bytes(source.read_bytes())
-        self._replaced.append(_Replaced(path, target, file_hash(target.read_bytes()), now))
-        for old in self._kept(path)[:-_SNAPSHOTS_KEPT]:
-            old.unlink(missing_ok=True)
-
-    def _kept(self, path: str) -> list[Path]:
-        folder = self._snapshot_folder(path)
-        return sorted(folder.iterdir()) if folder.is_dir() else []
-
-    def _snapshot_folder(self, path: str) -> Path:
-        return self.snapshots / quote(path, safe="")
 
     def _inside(self, path: str) -> Path:
         pure = PurePosixPath(path)
@@ -312,7 +341,7 @@ def topic_path(name: str, taken: frozenset[str] | set[str]) -> str:
     ascii_name = unicodedata.normalize("NFKC", name).lower()
     slug = re.sub(r"[^\w]+", "-", ascii_name, flags=re.UNICODE).strip("-_")[:60].strip("-_")
     slug = slug or "memory"
-    if slug in ("memory", "con", "nul", "prn", "aux"):
+    if _RESERVED.fullmatch(slug):
         slug = f"{slug}-note"
     lowered = {path.lower() for path in taken}
     path, number = f"{slug}.md", 2
@@ -328,15 +357,26 @@ def _place(temporary: Path, full: Path, path: str) -> None:
         raise UnseenEdit(f"{path} appeared") from exc
 
 
-def _look(path: Path, top: Path) -> Seen | None:
+def _read(full: Path) -> tuple[Seen | None, bytes, Seen | None]:
+    """Read a file, and its metadata before and after; None when it is not there or no file."""
     try:
-        if path.is_symlink() and not path.resolve(strict=True).is_relative_to(top):
-            return None
-        found = path.stat()
-    except OSError:
-        return None
-    return _seen(found) if stat.S_ISREG(found.st_mode) else None
+        # A pipe by that name would be waited for without the flag.
+        descriptor = os.open(full, os.O_RDONLY | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, b"", None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None, b"", None
+        with os.fdopen(descriptor, "rb", closefd=False) as handle:
+            content = handle.read(LARGEST_FILE_BYTES + 1)
+        return seen_in(found), content, seen_in(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)
 
 
-def _seen(found: os.stat_result) -> Seen:
-    return Seen(found.st_size, found.st_mtime_ns, found.st_ino)
+def _mode(full: Path) -> int:
+    try:
+        return stat.S_IMODE(full.stat().st_mode)
+    except FileNotFoundError:
+        return 0o600

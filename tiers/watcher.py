@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from watchfiles import watch
@@ -38,7 +40,8 @@ class Watcher:
         self._restart = threading.Event()
         self._stopping = threading.Event()
         self._settling: dict[str, float] = {}
-        self._all_at = 0.0
+        self._errors: dict[str, str] = {}
+        self._all_at = float("-inf")
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -75,13 +78,15 @@ class Watcher:
                 self._stopping.wait(1.0)
                 self._look_when_due()
 
-    def _existing(self) -> dict[str, Path]:
+    def _existing(self) -> dict[str, _Root]:
         with self._lock:
-            return {key: root for key, root in self._roots.items() if root.is_dir()}
+            roots = dict(self._roots)
+        found = {key: _inode(path) for key, path in roots.items()}
+        return {key: _Root(roots[key], inode) for key, inode in found.items() if inode}
 
-    def _watch(self, roots: dict[str, Path]) -> None:
+    def _watch(self, roots: dict[str, _Root]) -> None:
         events = watch(
-            *roots.values(),
+            *(root.path for root in roots.values()),
             watch_filter=None,
             debounce=100,
             step=20,
@@ -90,6 +95,8 @@ class Watcher:
             stop_event=self._restart,
             raise_interrupt=False,
         )
+        # What happened before the watch began gave no event: the first tick looks at everything.
+        self._all_at = float("-inf")
         for changes in events:
             self._look_at(_touched(roots, (path for _, path in changes)))
             self._look_when_due()
@@ -109,17 +116,53 @@ class Watcher:
     def _look_at(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._settling.pop(key, None)
-            try:
-                moving = self._look(key)
-            except TierError as exc:
-                log.warning("%s cannot be looked at: %s", key, exc.message)
-                moving = True
-            if moving:
+            if self._is_moving(key):
                 self._settling[key] = time.monotonic() + _SETTLING_S
 
+    def _is_moving(self, key: str) -> bool:
+        """Look at a root; one that cannot be looked at is tried again with all the others."""
+        try:
+            moving = self._look(key)
+        except TierError as exc:
+            self._complain(key, exc.message)
+            return False
+        except Exception:
+            # The watcher outlives its looks: one odd file must not keep others from being seen.
+            log.exception("the look at %s stumbled", key)
+            return False
+        self._errors.pop(key, None)
+        return moving
 
-def _touched(roots: dict[str, Path], paths: Iterable[str]) -> list[str]:
+    def _complain(self, key: str, message: str) -> None:
+        if self._errors.get(key) != message:
+            log.warning("%s cannot be looked at: %s", key, message)
+        self._errors[key] = message
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """A folder to watch. A new folder by the same name is another one, with no watch on it."""
+
+    path: Path
+    inode: int
+
+
+def _inode(path: Path) -> int:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return found.st_ino if stat.S_ISDIR(found.st_mode) else 0
+
+
+def _touched(roots: dict[str, _Root], paths: Iterable[str]) -> list[str]:
+    """Find the roots that paths lie in; some systems name the place that a link leads to."""
     changed = [Path(path) for path in paths]
+    if not changed:
+        return []
+    places = {key: (root.path, root.path.resolve()) for key, root in roots.items()}
     return [
-        key for key, root in roots.items() if any(path.is_relative_to(root) for path in changed)
+        key
+        for key, (named, real) in places.items()
+        if any(path.is_relative_to(named) or path.is_relative_to(real) for path in changed)
     ]

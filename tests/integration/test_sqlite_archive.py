@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.memory_folder import folder_in_memory
 from tests.support.archives import put_chunks
+from tests.support.memory_folder import folder_in_memory
 from tiers.archive import Appended, StoredChunk
 from tiers.archive_sqlite import SqliteArchive
 from tiers.deep import Health

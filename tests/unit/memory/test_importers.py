@@ -92,7 +92,9 @@ class TestAFolderThatWasInView:
 
         assert len(found) == 14
         assert all(item.hot_hint and not item.problems for item in found)
-        assert {item.type for item in found if not item.name.startswith("Overview")} == set(MemoryType)
+        assert {item.type for item in found if not item.name.startswith("Overview")} == set(
+            MemoryType
+        )
         assert next(item for item in found if item.pinned).name == "Money is integer cents"
 
 

@@ -1,0 +1,124 @@
+"""Keeps our block of MEMORY.md in step with what is hot; every other line there is a person's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory.hand_edits import HandEdits, index_id
+from memory.hot_folders import HotFolder
+from tiers.catalogue import Catalogue, Entry
+from tiers.errors import InvalidRecord
+from tiers.hot import INDEX, LARGEST_FILE_BYTES, HotFile, UnseenEdit, file_hash
+from tiers.markdown import fit_block, human_part, index_line, linked_paths, replace_block
+from tiers.records import Importance, MemoryRecord
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBudget:
+    """What the client itself would load of MEMORY.md (Claude Code: 200 lines, 25 KB)."""
+
+    max_lines: int = 200
+    max_bytes: int = 25_000
+
+
+class HotIndex:
+    """Writes the index of a hot root. Callers hold the folder's lock."""
+
+    def __init__(
+        self,
+        *,
+        catalogue: Catalogue,
+        edits: HandEdits,
+        current: Callable[[str], MemoryRecord | None],
+        clock: Callable[[], datetime],
+        budget: IndexBudget,
+    ) -> None:
+        self._catalogue = catalogue
+        self._edits = edits
+        self._current = current
+        self._clock = clock
+        self._budget = budget
+
+    def refresh(self, folder: HotFolder) -> None:
+        """Rewrite our block of MEMORY.md when it does not say what is hot; nothing else in it."""
+        if not folder.hot.exists():
+            return
+        folder.problems.pop(INDEX, None)
+        for _ in range(_TRIES):
+            file = folder.hot.read(INDEX)
+            raw = file.content if file else b""
+            if len(raw) > LARGEST_FILE_BYTES:
+                folder.problems[INDEX] = "too large, so the index in it is not kept in step"
+                return
+            content = replace_block(raw, self._block(folder, raw))
+            if content == raw:
+                return
+            try:
+                expected = file.hash if file else None
+                written = folder.hot.write(INDEX, content, expected=expected, now=self._clock())
+            except UnseenEdit as exc:
+                for displaced in exc.displaced:
+                    self._edits.take_in(folder, INDEX, displaced, now=self._clock())
+                continue
+            except InvalidRecord as exc:
+                # A link to somewhere else: people keep it there, and it is theirs alone.
+                folder.problems[INDEX] = exc.message
+                return
+            self._index_written(folder, written, raw)
+            return
+        folder.problems[INDEX] = "is edited all the time, or no file; its index is not kept in step"
+
+    def _index_written(self, folder: HotFolder, written: HotFile, before: bytes) -> None:
+        """Note the new file, unless people's part of it has not been taken in yet."""
+        placement = self._catalogue.placements(folder.key).get(INDEX)
+        unseen = placement is not None and placement.file_hash != file_hash(before)
+        if unseen or (placement is None and human_part(written.content).strip()):
+            return
+        masked = placement.masked if placement else False
+        self._catalogue.place(folder.placement(written, index_id(folder.key), masked=masked))
+
+    def _block(self, folder: HotFolder, raw: bytes) -> list[str]:
+        human = human_part(raw)
+        linked = linked_paths(human)
+        rows = [
+            (weight, entry.updated_at, index_line(entry.name, path, hook))
+            for path, entry in self._placed_entries(folder)
+            if path not in linked
+            for hook, weight in [self._hook(folder, entry)]
+        ]
+        rows.sort(reverse=True)
+        return fit_block(
+            [line for _, _, line in rows],
+            human,
+            max_lines=self._budget.max_lines,
+            max_bytes=self._budget.max_bytes,
+        )
+
+    def _placed_entries(self, folder: HotFolder) -> list[tuple[str, Entry]]:
+        placements = [p for p in self._catalogue.placements(folder.key).values() if p.path != INDEX]
+        entries = self._catalogue.get_many(p.id for p in placements)
+        placed = [(p.path, entries[p.id]) for p in placements if p.id in entries]
+        return [(path, entry) for path, entry in placed if not entry.tombstone]
+
+    def _hook(self, folder: HotFolder, entry: Entry) -> tuple[str, int]:
+        """Say in a few words what a memory is about, and how much it matters."""
+        known = folder.hooks.get(entry.id)
+        if known is None or known[0] != entry.revision:
+            record = self._current(entry.id)
+            hook = (record.description or _first_line(record.body)) if record else ""
+            known = (entry.revision, hook, _weight(record) if record else 0)
+            folder.hooks[entry.id] = known
+        return known[1], known[2]
+
+
+def _weight(record: MemoryRecord) -> int:
+    order = {Importance.LOW: 0, Importance.MEDIUM: 1, Importance.HIGH: 2}
+    return order[record.importance] + (3 if record.pinned else 0)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
