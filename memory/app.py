@@ -23,6 +23,7 @@ from memory.hot_folders import HotFolders
 from memory.hot_sink import HotSink, IndexBudget
 from memory.indexer import Indexer
 from memory.model import Model
+from memory.overlay import Overlay
 from memory.projects import Projects
 from memory.reconcile import Reconciler
 from memory.search import Search
@@ -127,10 +128,14 @@ class App:
         )
         self.search = Search(
             catalogue=self.catalogue,
-            outbox=self.outbox,
+            overlay=Overlay(
+                catalogue=self.catalogue,
+                outbox=self.outbox,
+                folders=self.folders,
+                sparse=self.sparse,
+            ),
             archive=self.archive,
             deep=self.deep_to_search,
-            folders=self.folders,
             model=self.model,
             sparse=self.sparse,
             owner=settings.owner,
@@ -150,6 +155,7 @@ class App:
             self.reconciler,
             database=self._database,
             outbox=self.outbox,
+            words=self.sparse.id,
             has_nothing=self._has_nothing,
             done=self.notify,
         )

@@ -24,11 +24,15 @@ _PATIENCE_S = 2.0
 #: The fact that the stores were compared since they were opened, and closed in peace.
 _SETTLED = "settled"
 
+#: The fact that says how the words of what is indexed were weighed.
+_WORDS = "words"
+
 
 class Comparison:
     """One thread that runs the reconciler until it succeeds. Any thread may ask how far it is.
 
     After an end in peace only what the stores say of themselves is compared, else every memory.
+    `words` names how words are weighed: memories that were indexed in another way are indexed anew.
     `has_nothing` says that no store holds anything; `done` is called after each comparison.
     """
 
@@ -38,12 +42,14 @@ class Comparison:
         *,
         database: HomeDatabase,
         outbox: Outbox,
+        words: str,
         has_nothing: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
         self._reconciler = reconciler
         self._database = database
         self._outbox = outbox
+        self._words = words
         self._has_nothing = has_nothing
         self._done = done
         self._was_settled = database.fact(_SETTLED) == "yes"
@@ -125,12 +131,20 @@ class Comparison:
     def _compare_deep(self) -> bool:
         try:
             if not self._has_nothing():
-                queued = self._reconciler.deep_store(thorough=not self._was_settled).queued
+                queued = self._reconciler.deep_store(
+                    thorough=not self._was_settled,
+                    everything=self._database.fact(_WORDS) not in (None, self._words),
+                ).queued
                 self._queued = (queued[0], queued[-1]) if queued else None
+            self._note_words()
         except (TierError, EmbeddingError) as exc:
             log.warning("the deep store was not compared: %s", exc.message)
             return False
         return True
+
+    def _note_words(self) -> None:
+        if self._database.fact(_WORDS) != self._words:
+            self._database.set_fact(_WORDS, self._words)
 
     def _note_settled(self) -> None:
         try:

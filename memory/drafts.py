@@ -11,6 +11,7 @@ from typing import Any
 
 from memory.errors import UsageError
 from memory.redaction import Found, redact
+from tiers.markdown import canonical_body
 from tiers.records import (
     GLOBAL_PROJECT,
     PRIVATE_TYPES,
@@ -145,7 +146,7 @@ class Drafter:
                 hint="split it, or put it into files and run: tiermem import FOLDER",
             )
         # NUL is valid Unicode, but neither files for people nor Postgres can hold it.
-        return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        return canonical_body(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 def checked_name(name: str) -> str:

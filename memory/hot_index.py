@@ -9,7 +9,7 @@ from datetime import datetime
 from memory.hand_edits import HandEdits, index_id
 from memory.hot_folders import HotFolder
 from tiers.catalogue import Catalogue, Entry
-from tiers.errors import InvalidRecord
+from tiers.errors import InvalidRecord, StoreUnavailable
 from tiers.hot import INDEX, LARGEST_FILE_BYTES, HotFile, UnseenEdit, file_hash
 from tiers.markdown import fit_block, human_part, index_line, linked_paths, replace_block
 from tiers.records import Importance, MemoryRecord
@@ -108,7 +108,11 @@ class HotIndex:
         """Say in a few words what a memory is about, and how much it matters."""
         known = folder.hooks.get(entry.id)
         if known is None or known[0] != entry.revision:
-            record = self._current(entry.id)
+            try:
+                record = self._current(entry.id)
+            except StoreUnavailable:
+                # Without the archive a line says only the name; the next refresh completes it.
+                return "", 0
             hook = (record.description or _first_line(record.body)) if record else ""
             known = (entry.revision, hook, _weight(record) if record else 0)
             folder.hooks[entry.id] = known

@@ -16,7 +16,7 @@ from tiers.deep import DeepStore, StoredPoint
 from tiers.errors import TierError
 from tiers.filters import All, Eq
 from tiers.hot import INDEX
-from tiers.markdown import human_part
+from tiers.markdown import canonical_body, human_part
 from tiers.outbox import Change, Outbox, SinkName
 from tiers.records import MemoryRecord, Tier, from_json
 from tiers.topic import read_topic
@@ -80,11 +80,12 @@ class Reconciler:
         self._catalogue_was_lost |= learnt > 0 and not known
         return Reconciled(learnt=learnt, recovered=self._recover_here())
 
-    def deep_store(self, *, thorough: bool = False) -> Reconciled:
+    def deep_store(self, *, thorough: bool = False, everything: bool = False) -> Reconciled:
         """Recover what only the deep store has, then ask the deep sink for what it may lack.
 
         Heads after its mark were not flushed. `thorough` compares every memory by its hash; so does
         a mark or a number of points that shows that another index was put in its place.
+        `everything` indexes every memory anew, as when words are weighed in another way.
         """
         deep = self._deep()
         mark = deep.mark()
@@ -93,7 +94,7 @@ class Reconciler:
             wanted, ahead = self._differing(deep)
         else:
             wanted = {head.id: head.project for head in self._archive.heads(after=mark)}
-        if self._catalogue_was_lost:
+        if everything or self._catalogue_was_lost:
             # With it went the knowledge which vectors are still to come.
             wanted |= {head.id: head.project for head in self._archive.heads()}
         recovered = self._recover({*self.missing_from_archive(), *ahead}, deep)
@@ -243,7 +244,11 @@ def _from_file(
 ) -> MemoryRecord:
     if placement.path == INDEX:
         return replace(
-            base, name="MEMORY", body=human_part(content), revision=entry.revision, deleted=False
+            base,
+            name="MEMORY",
+            body=canonical_body(human_part(content)),
+            revision=entry.revision,
+            deleted=False,
         )
     return apply_topic(
         base,

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from embeddings.errors import EmbeddingError
 from embeddings.sparse import SparseEncoder
-from memory.hand_edits import apply_topic
-from memory.hot_folders import HotFolders
-from memory.indexer import searchable_text
 from memory.lexical import coverage
 from memory.model import Model
+from memory.overlay import Overlay, Seen, Unindexed
 from memory.ranking import Ranked, is_confident, rank
 from tiers.archive import Archive, ArchiveHit
 from tiers.catalogue import Catalogue, Entry
 from tiers.deep import Arm, Candidate, DeepStore, SparseVector, chunk_payload
 from tiers.errors import TierError
 from tiers.filters import All, AnyOf, Eq, Filter, In, Not, TimeRange, matches
-from tiers.outbox import Outbox
-from tiers.records import GLOBAL_PROJECT, MemoryRecord, MemoryType, Tier, Visibility
-from tiers.topic import read_topic
+from tiers.records import GLOBAL_PROJECT, MemoryType, Tier, Visibility
 
 #: Candidates that each arm gives. Deep enough that neighbours of a good turn are among them.
 DEPTH = 100
@@ -31,7 +28,9 @@ DEPTH = 100
 #: A search waits so long for a model that is being loaded, then answers by words alone.
 MODEL_PATIENCE_S = 1.0
 
-_MOST_PENDING = 2_000
+#: Of the pending memories, so many that share the most with the question join the arms; each costs
+#: one embedding, 5 to 10 ms.
+MOST_JOINING = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +89,9 @@ class Search:
         self,
         *,
         catalogue: Catalogue,
-        outbox: Outbox,
+        overlay: Overlay,
         archive: Archive,
         deep: Callable[[], DeepStore],
-        folders: HotFolders,
         model: Model,
         sparse: SparseEncoder,
         owner: str,
@@ -101,16 +99,14 @@ class Search:
         path_of: Callable[[str], str | None],
     ) -> None:
         self._catalogue = catalogue
-        self._outbox = outbox
+        self._overlay = overlay
         self._archive = archive
         self._deep = deep
-        self._folders = folders
         self._model = model
         self._sparse = sparse
         self._owner = owner
         self._clock = clock
         self._path_of = path_of
-        self._queued: OrderedDict[int, _Queued] = OrderedDict()
 
     def search(self, query: Query) -> Answer:
         """Find memories, minding what is pending, forgotten, expired or superseded."""
@@ -121,7 +117,7 @@ class Search:
         vector = self._vector(query.text, asked)
         if query.tier is not Tier.COLD:
             self._ask_deep(vector, SparseVector(words.indices, words.values), condition, asked)
-            self._ask_local(query, words.indices, condition, asked)
+            self._ask_beside(query, words.indices, vector, condition, asked)
         self._ask_archive(query, vector, condition, asked)
         ranked = rank(asked.arms, now=now)
         hits = self._visible(query, ranked, asked, now)
@@ -155,71 +151,90 @@ class Search:
             return
         asked.arms.update({arm: list(found) for arm, found in arms.items()})
 
-    def _ask_local(
-        self, query: Query, words: Sequence[int], condition: Filter, asked: _Asked
+    def _ask_beside(
+        self,
+        query: Query,
+        words: Sequence[int],
+        vector: Sequence[float] | None,
+        condition: Filter,
+        asked: _Asked,
     ) -> None:
         """Search pending changes, which no index shows yet, and hot files when deep is down."""
-        payloads: dict[str, _Queued] = {}
-        for project in self._projects(query):
-            for queued in self._overlay(project):
-                payloads.setdefault(queued.record_id, queued)
-        asked.pending.update(payloads)
-        if "deep" in asked.degraded:
-            for project in self._projects(query):
-                for queued in self._hot_texts(project, asked):
-                    payloads.setdefault(queued.record_id, queued)
-        self._drop_stale(payloads.keys(), asked)
-        shown = {key: q for key, q in payloads.items() if matches(condition, q.payload)}
-        scores = coverage(words, {key: queued.words for key, queued in shown.items()})
-        if scores:
+        found = self._beside(query, self._overlay.pending, asked, "pending")
+        asked.pending.update(found)
+        deep_is_down = "deep" in asked.degraded
+        if deep_is_down:
+            found = self._beside(query, self._overlay.hot_files, asked, "hot") | found
+        self._drop_stale(found, asked)
+        shown = {key: one for key, one in found.items() if matches(condition, one.payload)}
+        scores = coverage(words, {key: one.words for key, one in shown.items()})
+        if deep_is_down and scores:
             asked.arms[Arm.LOCAL] = [
                 Candidate(key, score, shown[key].payload) for key, score in scores.items()
             ]
+        elif scores:
+            best = sorted(scores, key=lambda key: (-scores[key], key))[:MOST_JOINING]
+            self._join([shown[key] for key in best], words, vector, asked)
+
+    def _beside(
+        self, query: Query, read: Callable[[str], Seen], asked: _Asked, name: str
+    ) -> dict[str, Unindexed]:
+        found: dict[str, Unindexed] = {}
+        for project in self._projects(query):
+            seen = read(project)
+            found |= {one.record_id: one for one in seen.memories}
+            if not seen.is_complete:
+                asked.degraded.append(name)
+        return found
+
+    def _join(
+        self,
+        pending: Sequence[Unindexed],
+        words: Sequence[int],
+        vector: Sequence[float] | None,
+        asked: _Asked,
+    ) -> None:
+        """Put pending memories into the arms, measured as the indexed ones are.
+
+        The words of both are weighed anew over what was found, since the index's own rarities are
+        not told; the meaning of the pending ones is embedded here and now.
+        """
+        indexed = asked.arms.get(Arm.SPARSE, [])
+        texts = [_text(candidate.payload) for candidate in indexed]
+        weights = {
+            candidate.point_id: weight
+            for candidate, weight in zip(indexed, self._overlay.words(texts), strict=True)
+        }
+        scores = coverage(words, weights | {one.record_id: one.words for one in pending})
+        everyone = [
+            *indexed,
+            *(Candidate(one.record_id, 0.0, one.payload) for one in pending),
+        ]
+        asked.arms[Arm.SPARSE] = [
+            replace(candidate, score=scores[candidate.point_id])
+            for candidate in everyone
+            if candidate.point_id in scores
+        ]
+        embedder = self._model.get()
+        if vector is None or embedder is None:
+            return
+        try:
+            made = embedder.embed_documents([_text(one.payload) for one in pending])
+        except EmbeddingError:
+            return
+        asked.arms[Arm.DENSE] = [
+            *asked.arms.get(Arm.DENSE, []),
+            *(
+                Candidate(one.record_id, float(row @ np.asarray(vector)), one.payload)
+                for one, row in zip(pending, made, strict=True)
+            ),
+        ]
 
     def _drop_stale(self, newer: Iterable[str], asked: _Asked) -> None:
-        """What is pending replaces what the deep store still shows of it."""
+        """Let what is pending replace what the deep store still shows of it."""
         ids = set(newer)
         for arm, found in asked.arms.items():
             asked.arms[arm] = [c for c in found if c.payload["id"] not in ids]
-
-    def _overlay(self, project: str) -> list[_Queued]:
-        found: list[_Queued] = []
-        seen: set[str] = set()
-        for seq, record_id in self._outbox.overlay(project, limit=_MOST_PENDING):
-            if record_id in seen:
-                continue
-            seen.add(record_id)
-            queued = self._queued.get(seq)
-            if queued is None:
-                record = self._outbox.record(seq)
-                if record is None:
-                    continue
-                queued = self._queued[seq] = self._encoded(record)
-                while len(self._queued) > 2 * _MOST_PENDING:
-                    self._queued.popitem(last=False)
-            found.append(queued)
-        return found
-
-    def _hot_texts(self, project: str, asked: _Asked) -> list[_Queued]:
-        """Read hot files as they are now; their records need no store."""
-        folder = self._folders.get(project)
-        texts: list[_Queued] = []
-        for path, placement in self._catalogue.placements(project).items():
-            try:
-                file = folder.hot.read(path)
-            except TierError:
-                asked.degraded.append("hot")
-                continue
-            entry = self._catalogue.get(placement.id)
-            if file is None or entry is None or entry.tombstone:
-                continue
-            texts.append(self._encoded(_record_of_file(entry, path, file.content)))
-        return texts
-
-    def _encoded(self, record: MemoryRecord) -> _Queued:
-        words = self._sparse.encode_document(searchable_text(record))
-        payload = chunk_payload(record, text=record.body, ordinal=0, chunks=1)
-        return _Queued(record.id, payload, dict(zip(words.indices, words.values, strict=True)))
 
     def _ask_archive(
         self, query: Query, vector: Sequence[float] | None, condition: Filter, asked: _Asked
@@ -288,15 +303,6 @@ class Search:
         return tuple(hits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Queued:
-    """A memory that is searched without an index."""
-
-    record_id: str
-    payload: Mapping[str, Any]
-    words: Mapping[int, float]
-
-
 def _is_current(entry: Entry | None, found: Ranked, now: datetime) -> bool:
     if entry is None:
         # Saved by another home into a store that both use.
@@ -305,19 +311,11 @@ def _is_current(entry: Entry | None, found: Ranked, now: datetime) -> bool:
     return newest and not entry.tombstone and not entry.is_expired(now)
 
 
-def _record_of_file(entry: Entry, path: str, content: bytes) -> MemoryRecord:
-    base = MemoryRecord(
-        id=entry.id,
-        project=entry.project,
-        name=entry.name,
-        body="",
-        owner=entry.owner,
-        visibility=entry.visibility,
-        created_at=entry.updated_at,
-        updated_at=entry.updated_at,
-    )
-    topic = read_topic(content)
-    return apply_topic(base, topic, path, revision=entry.revision, now=entry.updated_at)
+def _text(payload: Mapping[str, Any]) -> str:
+    """Join what words can find of a memory, from its payload."""
+    tags = " ".join((*payload.get("tags", ()), *payload.get("keywords", ())))
+    parts = (payload["name"], payload.get("description", ""), tags, payload["text"])
+    return "\n".join(part for part in parts if part)
 
 
 def _archive_candidates(hits: Sequence[ArchiveHit]) -> list[Candidate]:

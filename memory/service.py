@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from tiers.filters import Eq
 from tiers.hot import INDEX
 from tiers.outbox import Change, Delivery, Outbox, SinkName
 from tiers.records import MemoryRecord, Origin, Tier, Visibility
+
+log = logging.getLogger(__name__)
 
 _SHORTEST_PREFIX = 4
 
@@ -135,7 +138,7 @@ class MemoryService:
         tier = save.tier or self._tier(base, record)
         if tier is Tier.COLD:
             raise UsageError("a memory is saved hot or deep", hint="demote it afterwards")
-        self._refuse_masked_file(base, record)
+        self._refuse_masked_file(base)
         changes.append(Change(record, tier))
         return Receipt(record, tier, None, masked=drafted.masked)
 
@@ -202,7 +205,7 @@ class MemoryService:
         trusted = record.origin in (Origin.HUMAN, Origin.USER, Origin.AGENT)
         return Tier.HOT if trusted else Tier.DEEP
 
-    def _refuse_masked_file(self, base: MemoryRecord | None, record: MemoryRecord) -> None:
+    def _refuse_masked_file(self, base: MemoryRecord | None) -> None:
         if base is None:
             return
         if base.id == index_id(base.project):
@@ -210,7 +213,7 @@ class MemoryService:
                 "this memory is what people wrote in MEMORY.md", hint="edit that file by hand"
             )
         for placement in self._catalogue.placed(base.id):
-            if placement.masked and record.body != base.body:
+            if placement.masked:
                 raise Refused(
                     f"{placement.path} holds a secret that is masked here; saving would lose it",
                     hint="edit that file by hand",
@@ -225,12 +228,20 @@ class MemoryService:
         ]
         if not mine:
             return
+        numbers = [delivery.seq for delivery in mine]
         try:
             self._hot_sink.apply(mine)
+            self._outbox.ack(SinkName.HOT, numbers)
         except TierError as exc:
-            self._outbox.fail(SinkName.HOT, [d.seq for d in mine], error=exc.message)
-            return
-        self._outbox.ack(SinkName.HOT, [d.seq for d in mine])
+            self._note_hot_failure(numbers, exc)
+
+    def _note_hot_failure(self, numbers: Sequence[int], exc: TierError) -> None:
+        log.warning("hot files are written later: %s", exc.message)
+        try:
+            self._outbox.fail(SinkName.HOT, numbers, error=exc.message)
+        except TierError as again:
+            # The save is accepted all the same, and its delivery is still open.
+            log.warning("that is not noted: %s", again.message)
 
     def _receipt(self, receipt: Receipt) -> Receipt:
         record = receipt.record

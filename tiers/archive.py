@@ -89,7 +89,10 @@ class Archive(Protocol):
     """
 
     def open(self) -> None:
-        """Open the archive, creating or migrating its schema; a newer one is a StoreMismatch."""
+        """Open the archive, creating or migrating its schema; opening twice is no error.
+
+        Raises StoreMismatch for a newer schema.
+        """
 
     def append(self, records: Sequence[MemoryRecord]) -> list[AppendOutcome]:
         """Append revisions in one transaction and move each memory's head by compare-and-swap.

@@ -381,5 +381,5 @@ def _aware(moment: datetime | None) -> datetime | None:
     """Read a time without a zone as UTC."""
     try:
         return None if moment is None else parse_time(moment.isoformat())
-    except OverflowError as exc:
+    except ValueError as exc:
         raise UsageError(f"{moment} lies outside of all years", hint="give a later time") from exc

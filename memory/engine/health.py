@@ -201,13 +201,8 @@ def _files(host: Host, project: Project) -> Iterator[wire.Check]:
     odd = 0
     try:
         paths = sorted(folder.hot.listing())
-    except OSError as exc:
-        yield wire.Check(
-            name="hot root",
-            ok=False,
-            detail=f"{folder.hot.root}: {exc.strerror or exc}",
-            hint="make the folder readable",
-        )
+    except TierError as exc:
+        yield wire.Check(name="hot root", ok=False, detail=exc.message, hint=exc.hint)
         return
     for path in paths:
         file = folder.hot.read(path)

@@ -67,6 +67,18 @@ def test_a_pending_revision_replaces_what_the_index_still_shows(host: Host, proj
     assert answer.hits[0].payload["text"] == "the port is 6543 since the move"
 
 
+def test_a_pending_memory_is_measured_as_the_indexed_ones_are(host: Host, project: str) -> None:
+    for number in range(20):
+        keep(host, project, f"the harbour crane number {number} is painted", tier=Tier.DEEP)
+    host.app.drain()
+    keep(host, project, "quokkas graze near the lighthouse")
+
+    answer = ask(host, project, "quokkas graze near the harbour lighthouse")
+
+    assert names(answer)[0] == "quokkas graze near the lighthouse"
+    assert answer.hits[0].pending
+
+
 def test_a_forgotten_memory_is_not_shown_though_the_index_still_has_it(
     host: Host, project: str
 ) -> None:
