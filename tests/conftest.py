@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from memory.engine.host import Host
 from tests.support.homes import Home
 from tests.support.hosts import open_host
+
+# A shared machine may stop for a while in any example.
+settings.register_profile("tiermem", deadline=None)
+settings.load_profile("tiermem")
 
 for name in [name for name in os.environ if name.startswith("TIERMEM_")]:
     del os.environ[name]

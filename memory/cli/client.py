@@ -187,8 +187,7 @@ class EngineClient:
                 stderr=output,
                 start_new_session=True,
             )
-        # Reaps those that ended; the others live on when this process has gone.
-        _started[:] = [other for other in _started if other.poll() is None]
+        reap()
         _started.append(engine)
         return engine
 
@@ -219,6 +218,11 @@ class _SocketConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+
+
+def reap() -> None:
+    """Take leave of engines that this process started and that ended; the others live on."""
+    _started[:] = [engine for engine in _started if engine.poll() is None]
 
 
 def launcher() -> Path:

@@ -62,7 +62,7 @@ def test_save_gives_a_receipt(home: Home) -> None:
 def test_save_reads_standard_input(home: Home) -> None:
     receipt = home.json("save", "-", "--name", "list", stdin="# Ü\r\n\n- one\n- two\n".encode())
 
-    assert home.json("get", receipt["id"])["text"] == "# Ü\r\n\n- one\n- two\n"
+    assert home.json("get", receipt["id"])["text"] == "# Ü\n\n- one\n- two"
 
 
 def test_search_gives_ranked_hits(known: Home) -> None:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from memory.cli.client import EngineClient, launcher
+from memory.cli.client import EngineClient, launcher, reap
 from memory.home_lock import HomeLock
 
 _PATIENCE_S = 30.0
@@ -114,6 +114,7 @@ class Home:
         for client in self._clients:
             client.close()
         self.kill_engine()
+        reap()
 
 
 def is_alive(pid: int) -> bool:
