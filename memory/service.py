@@ -16,7 +16,7 @@ from memory.hot_sink import HotSink
 from memory.redaction import Found
 from tiers.archive import Archive
 from tiers.catalogue import Catalogue, Entry
-from tiers.errors import TierError
+from tiers.errors import StoreUnavailable, TierError
 from tiers.filters import Eq
 from tiers.hot import INDEX
 from tiers.outbox import Change, Delivery, Outbox, SinkName
@@ -352,6 +352,15 @@ class MemoryService:
 
     # Forgetting.
 
+    def not_forgotten(self, project: str, record_ids: Sequence[str]) -> list[Entry]:
+        """Find memories by whole id, leaving out what was forgotten. Raises NotFound."""
+        found: list[Entry] = []
+        for record_id in record_ids:
+            entry = self._catalogue.get(record_id)
+            if entry is None or not entry.tombstone or entry.project != project:
+                found.append(self.find(project, record_id))
+        return found
+
     def forget(self, project: str, entries: Sequence[Entry]) -> dict[str, list[SinkName]]:
         """Forget memories in every tier; returns, by id, the stores that are still to follow.
 
@@ -373,9 +382,23 @@ class MemoryService:
         return {entry.id: self._outbox.pending(entry.id) for entry in entries}
 
     def _tombstone(self, entry: Entry, now: datetime) -> MemoryRecord:
-        record = self.current(entry.id)
+        try:
+            record = self.current(entry.id)
+        except StoreUnavailable:
+            record = None
         if record is None:
-            raise NotFound(f"no memory {entry.id} is in this project")
+            # What this home knows is enough to forget by, while the archive is away.
+            record = MemoryRecord(
+                id=entry.id,
+                project=entry.project,
+                name="",
+                body="",
+                revision=entry.revision,
+                owner=entry.owner,
+                visibility=entry.visibility,
+                created_at=now,
+                updated_at=now,
+            )
         return record.tombstone(now)
 
     # Hand edits that wait for a word.

@@ -271,6 +271,9 @@ class ForgetRequest(ProjectRequest):
 
     ref: Short | None = Field(None, description="id, start of an id, name, or words of one memory")
     query: Short | None = Field(None, description="forget what has all these words")
+    ids: list[Short] | None = Field(
+        None, max_length=200, description="whole ids; one that is forgotten already is no error"
+    )
     limit: int = Field(10, ge=1, le=200)
     confirm: bool = False
 

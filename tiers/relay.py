@@ -28,6 +28,10 @@ MAX_ATTEMPTS = 3
 #: What waits for vectors is tried again after a doubling while, and at once when a model is back.
 _LONGEST_VECTOR_WAIT_S = 300.0
 
+#: How long a relay rests when nothing is due: what is open may be due by the clock, or become so
+#: when another sink has got it; else it is called.
+_BUSY_REST_S, _IDLE_REST_S = 0.5, 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class FlushPolicy:
@@ -153,8 +157,17 @@ class Relay:
                 delivered = False
                 self._stopping.wait(0.5)
             if not delivered:
-                self._work.wait(0.5)
+                self._work.wait(self._rest_s())
         self._finish()
+
+    def _rest_s(self) -> float:
+        """Say how long to wait for a call: short while something is open, else hardly looking."""
+        try:
+            backlog = self._outbox.backlog(self.name)
+        except TierError:
+            return _BUSY_REST_S
+        is_open = backlog.waiting or backlog.vector_pending or backlog.unflushed
+        return _BUSY_REST_S if is_open else _IDLE_REST_S
 
     def _finish(self) -> None:
         for last in (self._deliver_in_time, self.flush):

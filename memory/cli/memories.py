@@ -351,18 +351,20 @@ def forget(session: Session, ref: str | None, query: str | None, limit: int, yes
     It is named by its id, the start of its id, its name, or words that no other memory has.
     Without --yes it is only shown.
     """
-    answer = session.ask(
-        "forget",
-        wire.ForgetRequest(project=session.project, ref=ref, query=query, limit=limit, confirm=yes),
-        wire.ForgetAnswer,
-    )
+    request = wire.ForgetRequest(project=session.project, ref=ref, query=query, limit=limit)
+    answer = session.ask("forget", request, wire.ForgetAnswer)
+    if yes and answer.memories:
+        # By their ids: should the engine die now, the repeated request means the same memories.
+        ids = [memory.id for memory in answer.memories]
+        request = wire.ForgetRequest(project=session.project, ids=ids, confirm=True)
+        answer = session.ask("forget", request, wire.ForgetAnswer)
 
     def render(console: Console) -> None:
         did = "forgotten" if answer.done else "would be forgotten"
         for memory in answer.memories:
             console.print(f"{did}: {memory.name} ({memory.id[:8]}, {memory.tier})", markup=False)
 
-    if not answer.memories:
+    if not answer.memories and not answer.done:
         raise NotFound(
             f"no memory has all the words of {query!r}",
             hint="look for it with: tiermem search; then forget it by its id",

@@ -263,9 +263,11 @@ def forget(host: Host, asked: wire.ForgetRequest) -> wire.ForgetAnswer:
     """Show what would be forgotten, or forget it."""
     project = host.enter(asked.project)
     service = host.app.service
-    if bool(asked.ref) == bool(asked.query):
+    if sum(bool(way) for way in (asked.ref, asked.query, asked.ids)) != 1:
         raise UsageError("name one memory, or give a query", hint="tiermem forget ID")
-    if asked.ref:
+    if asked.ids:
+        entries = service.not_forgotten(project.key, asked.ids)
+    elif asked.ref:
         entries = [_one_to_forget(host, asked, project.key)]
     else:
         entries = _with_all_words(host, asked, project.key, asked.query or "")

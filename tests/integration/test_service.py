@@ -370,3 +370,29 @@ def test_visibility_can_be_chosen(memories: Memories) -> None:
     memories.save("mine", name="mine", visibility=Visibility.PRIVATE)
 
     assert memories.get("mine").visibility is Visibility.PRIVATE
+
+
+def test_forgetting_again_by_id_is_no_error_so_a_request_can_be_repeated(
+    memories: Memories,
+) -> None:
+    saved = memories.save("the old office is in Kassel")
+
+    first = memories.forget(ids=[saved.id], confirm=True)
+    again = memories.forget(ids=[saved.id], confirm=True)
+
+    assert ([memory.id for memory in first.memories], first.done) == ([saved.id], True)
+    assert (again.memories, again.done) == ([], True)
+    with pytest.raises(NotFound):
+        memories.forget(ids=[MISSING], confirm=True)
+
+
+def test_a_memory_is_forgotten_while_the_archive_is_away(host: Host, memories: Memories) -> None:
+    saved = memories.save("the old office is in Kassel", tier=Tier.DEEP)
+    host.app.drain()
+    host.app.archive.close()
+
+    answer = memories.forget(ids=[saved.id], confirm=True)
+
+    assert answer.done
+    assert "archive" in answer.pending
+    assert memories.texts("old office Kassel") == []
