@@ -64,10 +64,6 @@ class SparseEncoder:
     def encode_query(self, text: str) -> Words:
         return _words(self._bm25.embed_query(split_identifiers(encodable(text))))
 
-    def token_ids(self, word: str) -> tuple[int, ...]:
-        """Look up the ids that a word stands for; none for a stop word."""
-        return self.encode_query(word).indices
-
 
 def split_identifiers(text: str) -> str:
     """Add the parts of each word in mixed case to the end of a text."""

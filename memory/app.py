@@ -133,6 +133,7 @@ class App:
                 outbox=self.outbox,
                 folders=self.folders,
                 sparse=self.sparse,
+                mask=lambda record: drafter.masked(record).record,
             ),
             archive=self.archive,
             deep=self.deep_to_search,
@@ -165,7 +166,7 @@ class App:
             archive=self.archive, deep=self.deep, model=self.model, sparse=self.sparse
         )
         self.relays: dict[SinkName, Relay] = {
-            SinkName.HOT: Relay(self.outbox, self.hot_sink),
+            SinkName.HOT: Relay(self.outbox, self.hot_sink, by_project=True),
             SinkName.ARCHIVE: Relay(
                 self.outbox, ArchiveSink(self.archive, self.catalogue), batch=256
             ),
@@ -262,11 +263,6 @@ class App:
             self._deep_error, self._deep_refused_at = exc, time.monotonic()
             raise
         self._deep_is_open, self._deep_error = True, None
-
-    @property
-    def deep_error(self) -> TierError | None:
-        """Why the deep store is not open."""
-        return self._deep_error
 
     def _flush_deep(self) -> None:
         # Read first: what is in the archive now and waits for nothing has been applied.

@@ -125,6 +125,8 @@ class Drafter:
             description=clean(record.description),
             body=clean(record.body),
             category=clean(record.category),
+            session=clean(record.session),
+            thread=clean(record.thread),
             tags=tuple(clean(tag) for tag in record.tags),
             keywords=tuple(clean(word) for word in record.keywords),
             extra=_clean_extra(record.extra, clean),
@@ -247,7 +249,7 @@ def _clean_extra(extra: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(extra, str):
         return clean(extra)
     if isinstance(extra, Mapping):
-        return {key: _clean_extra(value, clean) for key, value in extra.items()}
+        return {clean(str(key)): _clean_extra(value, clean) for key, value in extra.items()}
     if isinstance(extra, (list, tuple)):
         return [_clean_extra(value, clean) for value in extra]
     return extra

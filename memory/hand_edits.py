@@ -102,7 +102,9 @@ class HandEdits:
         )
         moved = self._moved(difference, manifest, files)
         left = scan.after_renames(difference, moved)
-        held = replace(difference, missing=left.missing)
+        # Emptied is deleted.
+        emptied = tuple(path for path in difference.changed if not files[path].content.strip())
+        held = replace(difference, missing=(*left.missing, *emptied))
         if not confirmed and self._must_wait(folder, held, manifest, files, now, report):
             return report
         self._move(folder, moved, files, manifest, now, report)
@@ -312,6 +314,7 @@ class HandEdits:
             self._catalogue.displace(folder.key, path)
         for path, old in moved.items():
             record_id = manifest[old].id
+            folder.hot.snapshots.follow(old, path)
             record = self._current(record_id)
             self._keep(folder, files[path], record, now, report, record_id=record_id)
             report.taken_in += [record_id] if record_id not in report.taken_in else []

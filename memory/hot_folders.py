@@ -19,6 +19,8 @@ class HotFolder:
 
     key: str
     hot: HotTier
+    #: Whether git tracks the files, so that everybody with the repository sees them.
+    tracked: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
     #: What the last look at a file complained of: path → reason.
     problems: dict[str, str] = field(default_factory=dict)
@@ -80,5 +82,7 @@ class HotFolders:
     def _make(self, key: str) -> HotFolder:
         project = self._find(key) or Project(key=key, name=key, anchor="")
         return HotFolder(
-            key, HotTier(project.hot_folder(self._home), project.state_folder(self._home))
+            key,
+            HotTier(project.hot_folder(self._home), project.state_folder(self._home)),
+            tracked=project.tracked,
         )

@@ -11,7 +11,14 @@ from memory.hot_folders import HotFolder
 from tiers.catalogue import Catalogue, Entry
 from tiers.errors import InvalidRecord, StoreUnavailable
 from tiers.hot import INDEX, LARGEST_FILE_BYTES, HotFile, UnseenEdit, file_hash
-from tiers.markdown import fit_block, human_part, index_line, linked_paths, replace_block
+from tiers.markdown import (
+    canonical_body,
+    fit_block,
+    human_part,
+    index_line,
+    linked_paths,
+    replace_block,
+)
 from tiers.records import Importance, MemoryRecord
 
 _TRIES = 5
@@ -69,8 +76,26 @@ class HotIndex:
                 folder.problems[INDEX] = exc.message
                 return
             self._index_written(folder, written, raw)
+            # People's part of it is a memory with a history; the rest names what may be forgotten.
+            folder.hot.snapshots.forget(INDEX)
             return
         folder.problems[INDEX] = "is edited all the time, or no file; its index is not kept in step"
+
+    def put_back(self, folder: HotFolder) -> bool:
+        """Give people's part of MEMORY.md back as its memory has it; False when it is as it was."""
+        placement = self._catalogue.placements(folder.key).get(INDEX)
+        record = self._current(placement.id) if placement and not placement.masked else None
+        file = folder.hot.read(INDEX)
+        if record is None or record.deleted:
+            return False
+        if file is not None and canonical_body(human_part(file.content)) == record.body:
+            return False
+        raw = f"{record.body}\n".encode()
+        content = replace_block(raw, self._block(folder, raw))
+        expected = file.hash if file else None
+        written = folder.hot.write(INDEX, content, expected=expected, now=self._clock())
+        self._catalogue.place(folder.placement(written, record.id))
+        return True
 
     def _index_written(self, folder: HotFolder, written: HotFile, before: bytes) -> None:
         """Note the new file, unless people's part of it has not been taken in yet."""
@@ -101,8 +126,14 @@ class HotIndex:
     def _placed_entries(self, folder: HotFolder) -> list[tuple[str, Entry]]:
         placements = [p for p in self._catalogue.placements(folder.key).values() if p.path != INDEX]
         entries = self._catalogue.get_many(p.id for p in placements)
-        placed = [(p.path, entries[p.id]) for p in placements if p.id in entries]
-        return [(path, entry) for path, entry in placed if not entry.tombstone]
+        replaced = self._catalogue.superseded_by(list(entries))
+        now = self._clock()
+        return [
+            (placement.path, entry)
+            for placement in placements
+            if (entry := entries.get(placement.id)) is not None
+            and not (entry.tombstone or entry.is_expired(now) or entry.id in replaced)
+        ]
 
     def _hook(self, folder: HotFolder, entry: Entry) -> tuple[str, int]:
         """Say in a few words what a memory is about, and how much it matters."""

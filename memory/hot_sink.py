@@ -296,10 +296,21 @@ class HotSink:
                 if placement.path == INDEX or placement.masked or record is None or record.deleted:
                     continue
                 written += self._put_back(folder, record, placement)
+            written += self._index.put_back(folder)
+            self._take_away_new(folder)
             self._catalogue.release(folder.key)
             self._catalogue.set_head(folder.key, folder.head())
             self._index.refresh(folder)
         return written
+
+    def _take_away_new(self, folder: HotFolder) -> None:
+        """Remove files that came with held changes; copies of them are kept."""
+        held = self._catalogue.held(folder.key)
+        placed = self._catalogue.placements(folder.key)
+        for path in held.paths if held else ():
+            file = folder.hot.read(path) if path not in placed and path != INDEX else None
+            if file is not None:
+                folder.hot.remove(path, expected=file.hash, now=self._clock())
 
     def _put_back(self, folder: HotFolder, record: MemoryRecord, placement: Placement) -> bool:
         file = folder.hot.read(placement.path)

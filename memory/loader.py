@@ -15,7 +15,7 @@ from memory.redaction import Redacted, redact
 from memory.relevance import Described, Relevance, relevance, task_terms
 from tiers.errors import TierError
 from tiers.hot import INDEX, LARGEST_FILE_BYTES, HotTier
-from tiers.markdown import scan_header, split
+from tiers.markdown import parse_index_line, scan_header, split
 from tiers.records import parse_time
 
 #: A topic that is cut to less than this helps nobody; it is listed instead.
@@ -93,12 +93,13 @@ def load(
     problems: dict[str, str] = {}
     truncated: list[str] = []
     texts = _read(HotTier(hot_root, hot_root), problems, allow)
-    index = _cut(texts.pop(INDEX, "").strip(), limits.memory_chars, INDEX, truncated)
+    index = texts.pop(INDEX, "").strip()
     terms = task_terms(task, description)
-    topics = _shown([_topic(path, text, terms) for path, text in texts.items()], now)
+    topics, hidden = _shown([_topic(path, text, terms) for path, text in texts.items()], now)
+    index = _cut(_without_lines_of(index, hidden), limits.memory_chars, INDEX, truncated)
     topics.sort(key=lambda topic: (-topic.relevance.score, topic.path))
     chosen = _choose(topics, limits.topic_chars, most, everything=max_files is None, cut=truncated)
-    prompt = _format(hot_root, index, chosen)
+    prompt = _format(hot_root, index, chosen, allow)
     return HotContext(hot_root, index, tuple(chosen), prompt, tuple(truncated), problems)
 
 
@@ -146,12 +147,28 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-def _shown(topics: Sequence[_Topic], now: datetime | None) -> list[LoadedTopic]:
-    """Leave out what has expired, and what another file that is shown replaces."""
+def _shown(
+    topics: Sequence[_Topic], now: datetime | None
+) -> tuple[list[LoadedTopic], frozenset[str]]:
+    """Leave out what has expired, and what another file that is shown replaces; also by path."""
     moment = now or datetime.now(UTC)
     alive = [one for one in topics if one.expires_at is None or one.expires_at > moment]
     replaced = {old for one in alive for old in one.supersedes if old != one.id}
-    return [one.topic for one in alive if one.id not in replaced]
+    shown = [one.topic for one in alive if one.id not in replaced]
+    paths = {topic.path for topic in shown}
+    return shown, frozenset(one.topic.path for one in topics) - paths
+
+
+def _without_lines_of(index: str, hidden: frozenset[str]) -> str:
+    """Drop index lines that only point to a file which is not shown: they tell what it says."""
+    if not hidden:
+        return index
+    lines = index.splitlines(keepends=True)
+    return "".join(
+        line
+        for line in lines
+        if (found := parse_index_line(line)) is None or found.path not in hidden
+    ).strip()
 
 
 def _topic(path: str, text: str, terms: frozenset[str]) -> _Topic:
@@ -213,7 +230,9 @@ def _cut(text: str, chars: int, path: str, truncated: list[str]) -> str:
     return kept + notice
 
 
-def _format(hot_root: Path, index: str, topics: Sequence[LoadedTopic]) -> str:
+def _format(
+    hot_root: Path, index: str, topics: Sequence[LoadedTopic], allow: frozenset[str]
+) -> str:
     """Fence what was remembered, so that it reads as data.
 
     The mark is a hash of what it fences: no text can hold its own, and equal content gives an
@@ -243,7 +262,8 @@ def _format(hot_root: Path, index: str, topics: Sequence[LoadedTopic]) -> str:
         for topic in listed:
             about = f": {_one_line(topic.description)}" if topic.description else ""
             lines.append(f"- {_one_line(topic.name)} ({_one_line(topic.path)}){about}")
-    return "\n".join(lines) + "\n"
+    # Texts are masked by now; names of files are not.
+    return redact("\n".join(lines) + "\n", allow=allow).text
 
 
 def _one_line(text: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from embeddings.embedder import Embedder, EmbeddingSpace
-from embeddings.errors import EmbeddingError
+from embeddings.errors import EmbeddingError, ModelNotLoaded
 from embeddings.probe import PROBE_TEXTS, prove
+from tiers.atomic import replace
 
 log = logging.getLogger(__name__)
 
@@ -121,14 +122,23 @@ class Model:
     def _prove(self, embedder: Embedder) -> None:
         """Load the weights and see that they make the vectors that this home's index is made of."""
         path = self._probes / f"{embedder.space.id}.npy"
-        if path.is_file():
-            prove(embedder, np.load(path, allow_pickle=False))
+        try:
+            expected = np.load(path, allow_pickle=False) if path.is_file() else None
+        except (OSError, ValueError, EOFError) as exc:
+            raise ModelNotLoaded(
+                f"cannot read the probe vectors in {path}: {exc}",
+                hint="remove that file if the model is still the one that built the index",
+            ) from exc
+        if expected is not None:
+            prove(embedder, expected)
             return
-        vectors = embedder.embed_documents(PROBE_TEXTS)
-        self._probes.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_suffix(".new")
-        with temporary.open("wb") as handle:
-            np.save(handle, vectors)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
+        content = io.BytesIO()
+        np.save(content, embedder.embed_documents(PROBE_TEXTS))
+        try:
+            self._probes.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace(path, content.getvalue())
+        except OSError as exc:
+            raise ModelNotLoaded(
+                f"cannot keep the probe vectors in {path}: {exc.strerror or exc}",
+                hint="free some disk space",
+            ) from exc

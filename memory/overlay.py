@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,13 @@ from tiers.topic import read_topic
 
 #: Pending changes of a project that a search looks through; newer ones first.
 MOST_PENDING = 2_000
+
+#: What a search shows and reads of one memory that is not cut into chunks yet.
+_SHOWN_CHARACTERS = 2_000
+_READ_CHARACTERS = 200_000
+
+#: Words with their weights that are kept between searches, about 100 bytes each.
+_MOST_WORDS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,11 @@ class Seen:
 
 
 class Overlay:
-    """Reads what lies beside the index. Any thread may use it."""
+    """Reads what lies beside the index. Any thread may use it.
+
+    `mask` takes the secrets out of what a hot file says. What was encoded is kept for the next
+    search while it is pending, up to a bound.
+    """
 
     def __init__(
         self,
@@ -51,12 +63,16 @@ class Overlay:
         outbox: Outbox,
         folders: HotFolders,
         sparse: SparseEncoder,
+        mask: Callable[[MemoryRecord], MemoryRecord],
     ) -> None:
         self._catalogue = catalogue
         self._outbox = outbox
         self._folders = folders
         self._sparse = sparse
+        self._mask = mask
+        self._lock = threading.Lock()  # guards _encoded and _words_kept
         self._encoded: OrderedDict[int, Unindexed] = OrderedDict()
+        self._words_kept = 0
 
     def pending(self, project: str) -> Seen:
         """Read the newest pending revision of each memory of a project."""
@@ -80,7 +96,8 @@ class Overlay:
                 continue
             entry = self._catalogue.get(placement.id)
             if file is not None and entry is not None and not entry.tombstone:
-                found.append(self._encode(_record_of_file(entry, path, file.content)))
+                record = _record_of_file(entry, path, file.content)
+                found.append(self._encode(self._mask(record)))
         return Seen(tuple(found), complete)
 
     def words(self, texts: Sequence[str]) -> list[Mapping[int, float]]:
@@ -89,19 +106,33 @@ class Overlay:
         return [dict(zip(words.indices, words.values, strict=True)) for words in encoded]
 
     def _queued(self, seq: int) -> Unindexed | None:
-        known = self._encoded.get(seq)
-        if known is None:
-            record = self._outbox.record(seq)
-            if record is None:
-                return None
-            known = self._encoded[seq] = self._encode(record)
-            while len(self._encoded) > 2 * MOST_PENDING:
-                self._encoded.popitem(last=False)
+        with self._lock:
+            known = self._encoded.get(seq)
+        if known is not None:
+            return known
+        record = self._outbox.record(seq)
+        if record is None:
+            return None
+        known = self._encode(record)
+        self._remember(seq, known)
         return known
 
+    def _remember(self, seq: int, one: Unindexed) -> None:
+        with self._lock:
+            if self._encoded.setdefault(seq, one) is not one:
+                return
+            self._words_kept += len(one.words)
+            while self._words_kept > _MOST_WORDS or len(self._encoded) > MOST_PENDING:
+                _, dropped = self._encoded.popitem(last=False)
+                self._words_kept -= len(dropped.words)
+
     def _encode(self, record: MemoryRecord) -> Unindexed:
-        payload = chunk_payload(record, text=record.body, ordinal=0, chunks=1)
-        return Unindexed(record.id, payload, self.words([searchable_text(record)])[0])
+        shown = record.body[:_SHOWN_CHARACTERS]
+        if len(shown) < len(record.body):
+            shown = f"{shown.rstrip()} …"
+        payload = chunk_payload(record, text=shown, ordinal=0, chunks=1)
+        text = searchable_text(record)[:_READ_CHARACTERS]
+        return Unindexed(record.id, payload, self.words([text])[0])
 
 
 def _record_of_file(entry: Entry, path: str, content: bytes) -> MemoryRecord:

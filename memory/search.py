@@ -20,13 +20,16 @@ from tiers.catalogue import Catalogue, Entry
 from tiers.deep import Arm, Candidate, DeepStore, SparseVector, chunk_payload
 from tiers.errors import TierError
 from tiers.filters import All, AnyOf, Eq, Filter, In, Not, TimeRange, matches
-from tiers.records import GLOBAL_PROJECT, MemoryType, Tier, Visibility
+from tiers.records import MemoryType, Tier, Visibility
 
 #: Candidates that each arm gives. Deep enough that neighbours of a good turn are among them.
 DEPTH = 100
 
 #: A search waits so long for a model that is being loaded, then answers by words alone.
 MODEL_PATIENCE_S = 1.0
+
+#: How often the deep store is asked while few memories fill all its places with their chunks.
+_MOST_ROUNDS = 4
 
 #: Of the pending memories, so many that share the most with the question join the arms; each costs
 #: one embedding, 5 to 10 ms.
@@ -46,7 +49,6 @@ class Query:
     tags: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
-    include_global: bool = False
     include_superseded: bool = False
 
 
@@ -116,7 +118,8 @@ class Search:
         words = self._sparse.encode_query(query.text)
         vector = self._vector(query.text, asked)
         if query.tier is not Tier.COLD:
-            self._ask_deep(vector, SparseVector(words.indices, words.values), condition, asked)
+            sparse = SparseVector(words.indices, words.values)
+            self._ask_deep(vector, sparse, condition, query.limit, asked)
             self._ask_beside(query, words.indices, vector, condition, asked)
         self._ask_archive(query, vector, condition, asked)
         ranked = rank(asked.arms, now=now)
@@ -137,19 +140,34 @@ class Search:
     # The arms.
 
     def _ask_deep(
-        self, vector: Sequence[float] | None, words: SparseVector, condition: Filter, asked: _Asked
+        self,
+        vector: Sequence[float] | None,
+        words: SparseVector,
+        condition: Filter,
+        limit: int,
+        asked: _Asked,
     ) -> None:
-        try:
-            arms = self._deep().candidates(
-                dense=vector,
-                sparse=words if words.indices else None,
-                condition=condition,
-                depth=DEPTH,
-            )
-        except TierError:
-            asked.degraded.append("deep")
-            return
-        asked.arms.update({arm: list(found) for arm, found in arms.items()})
+        """Ask for the best chunks, and again without a memory whose chunks crowd the others out."""
+        depth = max(DEPTH, 2 * limit)
+        narrowed = condition
+        for _ in range(_MOST_ROUNDS):
+            try:
+                arms = self._deep().candidates(
+                    dense=vector,
+                    sparse=words if words.indices else None,
+                    condition=narrowed,
+                    depth=depth,
+                )
+            except TierError:
+                asked.degraded.append("deep")
+                return
+            for arm, found in arms.items():
+                asked.arms.setdefault(arm, []).extend(found)
+            full = any(len(found) == depth for found in arms.values())
+            known = {c.payload["id"] for found in asked.arms.values() for c in found}
+            if not full or len(known) >= 2 * limit:
+                return
+            narrowed = All((condition, Not(In("id", tuple(sorted(known))))))
 
     def _ask_beside(
         self,
@@ -179,13 +197,10 @@ class Search:
     def _beside(
         self, query: Query, read: Callable[[str], Seen], asked: _Asked, name: str
     ) -> dict[str, Unindexed]:
-        found: dict[str, Unindexed] = {}
-        for project in self._projects(query):
-            seen = read(project)
-            found |= {one.record_id: one for one in seen.memories}
-            if not seen.is_complete:
-                asked.degraded.append(name)
-        return found
+        seen = read(query.project)
+        if not seen.is_complete:
+            asked.degraded.append(name)
+        return {one.record_id: one for one in seen.memories}
 
     def _join(
         self,
@@ -264,10 +279,14 @@ class Search:
     def _condition(self, query: Query, now: datetime) -> Filter:
         """Build the one rule of scope, and the narrowing that was asked for."""
         parts: list[Filter] = [
-            In("project", tuple(self._projects(query))),
+            Eq("project", query.project),
             AnyOf((Not(Eq("visibility", Visibility.PRIVATE)), Eq("owner", self._owner))),
             Not(TimeRange("expires_at", lte=now)),
         ]
+        if query.tier in (Tier.HOT, Tier.DEEP):
+            # What is hot is this home's choice, so no store knows it; there is little of it.
+            hot = In("id", self._hot_ids(query.project))
+            parts.append(hot if query.tier is Tier.HOT else Not(hot))
         if query.type:
             parts.append(Eq("type", query.type))
         if query.category:
@@ -277,8 +296,8 @@ class Search:
             parts.append(TimeRange("created_at", gte=query.since, lte=query.until))
         return All(tuple(parts))
 
-    def _projects(self, query: Query) -> list[str]:
-        return [query.project, GLOBAL_PROJECT] if query.include_global else [query.project]
+    def _hot_ids(self, project: str) -> tuple[str, ...]:
+        return tuple(entry.id for entry in self._catalogue.entries(project, tier=Tier.HOT))
 
     def _visible(
         self, query: Query, ranked: Sequence[Ranked], asked: _Asked, now: datetime

@@ -17,7 +17,6 @@ from memory.redaction import Found
 from tiers.archive import Archive
 from tiers.catalogue import Catalogue, Entry
 from tiers.errors import StoreUnavailable, TierError
-from tiers.filters import Eq
 from tiers.hot import INDEX
 from tiers.outbox import Change, Delivery, Outbox, SinkName
 from tiers.records import MemoryRecord, Origin, Tier, Visibility
@@ -135,7 +134,7 @@ class MemoryService:
                 return self._unchanged(base, drafted.masked)
         if base is not None and record.content_hash == base.content_hash:
             return self._unchanged(base, drafted.masked)
-        tier = save.tier or self._tier(base, record)
+        tier = self._tier(folder, save.tier, base, record)
         if tier is Tier.COLD:
             raise UsageError("a memory is saved hot or deep", hint="demote it afterwards")
         self._refuse_masked_file(base)
@@ -164,7 +163,7 @@ class MemoryService:
             raise Forgotten(f"memory {record_id} was forgotten")
         if entry.project != folder.key or not self._is_mine(entry):
             raise NotFound(f"no memory {record_id} is in this project")
-        return self.current(record_id)
+        return self._last_known(entry)
 
     def _named(self, project: str, name: str) -> str | None:
         named = self._going_by(project, name)
@@ -187,9 +186,8 @@ class MemoryService:
         for entry in self._catalogue.with_text(project, record.text_hash):
             if entry.is_expired(record.updated_at) or entry.id == index_id(project):
                 continue
-            if not self._is_mine(entry):
-                continue
-            return self.current(entry.id)
+            if self._is_mine(entry):
+                return self._last_known(entry)
         return None
 
     def _unchanged(self, record: MemoryRecord, masked: tuple[Found, ...]) -> Receipt:
@@ -197,8 +195,22 @@ class MemoryService:
         tier = entry.tier if entry else Tier.DEEP
         return Receipt(record, tier, None, unchanged=True, masked=masked)
 
-    def _tier(self, base: MemoryRecord | None, record: MemoryRecord) -> Tier:
+    def _tier(
+        self,
+        folder: HotFolder,
+        wanted: Tier | None,
+        base: MemoryRecord | None,
+        record: MemoryRecord,
+    ) -> Tier:
+        """Choose where a revision belongs: a hot memory stays hot until it is demoted."""
         entry = self._catalogue.get(base.id) if base else None
+        if entry is not None and entry.tier is Tier.HOT and wanted is not Tier.COLD:
+            return Tier.HOT
+        if folder.tracked and record.visibility is Visibility.PRIVATE:
+            # Git would show the file to everybody who has the repository.
+            return wanted if wanted is Tier.COLD else Tier.DEEP
+        if wanted is not None:
+            return wanted
         if entry is not None and entry.tier is not Tier.COLD:
             return entry.tier
         # What a tool or the web said never becomes always-loaded text by itself.
@@ -382,33 +394,33 @@ class MemoryService:
         return {entry.id: self._outbox.pending(entry.id) for entry in entries}
 
     def _tombstone(self, entry: Entry, now: datetime) -> MemoryRecord:
+        return self._last_known(entry).tombstone(now)
+
+    def _last_known(self, entry: Entry) -> MemoryRecord:
+        """Read a memory; while the archive is away, as little as the catalogue knows of it."""
         try:
             record = self.current(entry.id)
-        except StoreUnavailable:
+        except StoreUnavailable as exc:
+            log.warning("%s is taken as the catalogue knows it: %s", entry.id, exc.message)
             record = None
-        if record is None:
-            # What this home knows is enough to forget by, while the archive is away.
-            record = MemoryRecord(
-                id=entry.id,
-                project=entry.project,
-                name="",
-                body="",
-                revision=entry.revision,
-                owner=entry.owner,
-                visibility=entry.visibility,
-                created_at=now,
-                updated_at=now,
-            )
-        return record.tombstone(now)
+        return record or MemoryRecord(
+            id=entry.id,
+            project=entry.project,
+            name=entry.name,
+            body="",
+            revision=entry.revision,
+            owner=entry.owner,
+            visibility=entry.visibility,
+            expires_at=entry.expires_at,
+            created_at=entry.updated_at,
+            updated_at=entry.updated_at,
+        )
 
     # Hand edits that wait for a word.
 
     def held(self, project: str) -> str | None:
         held = self._catalogue.held(project)
         return held.reason if held else None
-
-    def count_archived(self, project: str) -> int:
-        return self._archive.count(Eq("project", project))
 
 
 def _some_ids(entries: Sequence[Entry]) -> str:

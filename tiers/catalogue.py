@@ -177,12 +177,14 @@ class Catalogue:
         return {Tier(row["tier"]): row["n"] for row in rows}
 
     def superseded_by(self, record_ids: Iterable[str]) -> dict[str, list[str]]:
-        """Read which live memories replace the given ones."""
+        """Read which live memories replace the given ones; only within one project they do."""
         rows = _by_batches(
             self._db,
             "SELECT superseded.id, superseded.by FROM superseded"
-            " JOIN catalogue ON catalogue.id = superseded.by AND NOT catalogue.tombstone"
-            " WHERE superseded.id IN ({})",
+            " JOIN catalogue AS newer ON newer.id = superseded.by AND NOT newer.tombstone"
+            " LEFT JOIN catalogue AS older ON older.id = superseded.id"
+            " WHERE coalesce(older.project, newer.project) = newer.project"
+            " AND superseded.id IN ({})",
             list(record_ids),
         )
         found: dict[str, list[str]] = {}

@@ -232,11 +232,17 @@ class Outbox:
             )
 
     def reopen(self, sink: SinkName) -> None:
-        """Deliver again what may not have been flushed, and give the dead a new chance."""
+        """Deliver again what may not have been flushed, and give the dead a new chance.
+
+        A dead revision that a later one replaced stays dead: delivered now it would come last.
+        """
         with self._db.write() as db:
             db.execute(
                 "UPDATE delivery SET state = 'waiting', not_before = 0, attempts = 0"
-                " WHERE sink = ? AND state IN ('applied', 'dead', 'waiting')",
+                " WHERE sink = ? AND (state IN ('applied', 'waiting') OR (state = 'dead'"
+                "  AND NOT EXISTS (SELECT 1 FROM outbox AS o JOIN catalogue AS c ON c.id = o.id"
+                "   WHERE o.seq = delivery.seq AND o.record IS NOT NULL"
+                "   AND c.revision > o.revision)))",
                 (sink,),
             )
 

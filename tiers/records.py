@@ -55,7 +55,7 @@ class Visibility(StrEnum):
     TEAM = "team"
 
 
-#: Types that are private to their owner unless somebody says otherwise (DESIGN: scope).
+#: Types that are private to their owner unless somebody says otherwise.
 PRIVATE_TYPES = frozenset({MemoryType.USER, MemoryType.FEEDBACK})
 
 #: The scope that every project may ask for.

@@ -32,6 +32,9 @@ _LONGEST_VECTOR_WAIT_S = 300.0
 #: when another sink has got it; else it is called.
 _BUSY_REST_S, _IDLE_REST_S = 0.5, 10.0
 
+#: How long the changes of one project are put off at first when it has trouble.
+_TROUBLED_WAIT_S = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class FlushPolicy:
@@ -48,9 +51,10 @@ class FlushPolicy:
 class Relay:
     """One thread that delivers one sink's changes in order per record.
 
-    `flush` is None for a sink whose `apply` is durable by itself. A sink that fails as a whole, be
-    it with a retryable error, damaged or made for another model, is left alone for a growing,
-    jittered while (`is_open` says so), and every change stays queued meanwhile.
+    `flush` is None for a sink whose `apply` is durable by itself. With `by_project` a failure is
+    taken for the trouble of one project, whose changes are put off while others go on. Another sink
+    that fails as a whole, be it with a retryable error, damaged or made for another model, is left
+    alone for a growing, jittered while (`is_open` says so); every change stays queued meanwhile.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Relay:
         *,
         batch: int = 64,
         flush: Callable[[], None] | None = None,
+        by_project: bool = False,
         policy: FlushPolicy | None = None,
         clock: Callable[[], float] = time.time,
         longest_wait_s: float = 30.0,
@@ -69,6 +74,7 @@ class Relay:
         self._sink = sink
         self._batch = batch
         self._flush = flush
+        self._by_project = by_project
         self._policy = policy or FlushPolicy()
         self._clock = clock
         self._vector_wait_s = vector_wait_s
@@ -198,25 +204,42 @@ class Relay:
     def _deliver(self, batch: Sequence[Delivery]) -> None:
         """Apply a batch; when it is refused for good, find the change that causes it."""
         try:
+            self._attempt(batch)
+        except TierError:
+            if not self._by_project and len({delivery.project for delivery in batch}) == 1:
+                raise
+            self._deliver_by_project(batch)
+
+    def _attempt(self, batch: Sequence[Delivery]) -> None:
+        try:
             self._accept(batch, self._sink.apply(batch))
         except TierError as exc:
-            if not _will_pass(exc):
-                self._refused(batch, exc)
-            elif len({delivery.project for delivery in batch}) > 1:
-                self._deliver_by_project(batch)
-            else:
+            if _will_pass(exc):
                 raise
+            self._refused(batch, exc)
 
     def _deliver_by_project(self, batch: Sequence[Delivery]) -> None:
-        """Keep one project's trouble, such as a folder that is read-only, from the others."""
-        trouble: TierError | None = None
+        """Keep one project's trouble, such as a folder that is read-only, from the others.
+
+        Its changes are put off, or they would fill every batch.
+        """
+        troubled: list[tuple[Delivery, TierError]] = []
         for project in dict.fromkeys(delivery.project for delivery in batch):
+            mine = [delivery for delivery in batch if delivery.project == project]
             try:
-                self._deliver([delivery for delivery in batch if delivery.project == project])
+                self._attempt(mine)
             except TierError as exc:
-                trouble = exc
-        if trouble is not None:
-            raise trouble
+                troubled += [(delivery, exc) for delivery in mine]
+        if len(troubled) == len(batch) and not self._by_project:
+            raise troubled[0][1]
+        for delivery, trouble in troubled:
+            wait_s = min(_TROUBLED_WAIT_S * 2.0 ** min(delivery.attempts, 6), 30.0)
+            self._outbox.fail(
+                self.name,
+                [delivery.seq],
+                error=trouble.message,
+                not_before=self._clock() + wait_s,
+            )
 
     def _accept(self, batch: Sequence[Delivery], without_vector: Collection[str]) -> None:
         waiting = [d for d in batch if d.record_id in without_vector]

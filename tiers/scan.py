@@ -98,7 +98,7 @@ def reason_to_hold(
 ) -> str | None:
     """Say why a loss should wait for a person's word; None when it should not.
 
-    A lost folder is no wish to forget (DESIGN: three tiers).
+    A lost folder is no wish to forget.
     """
     if placed and not root_exists:
         return "the folder is gone"

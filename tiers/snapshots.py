@@ -76,6 +76,14 @@ class Snapshots:
         folder = self._of(path)
         return sorted(folder.iterdir()) if folder.is_dir() else []
 
+    def follow(self, old: str, new: str) -> None:
+        """Keep the copies of a file that was renamed under its new name."""
+        kept = self.of(old)
+        if kept:
+            self._of(new).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for snapshot in kept:
+            snapshot.replace(self._of(new) / snapshot.name)
+
     def forget(self, path: str) -> int:
         """Remove every copy of a file."""
         kept = self.of(path)

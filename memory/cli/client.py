@@ -227,9 +227,7 @@ def reap() -> None:
 
 def launcher() -> Path:
     """Find the file that starts tiermem whatever folder one stands in."""
-    root = Path(__file__).resolve().parents[2]
-    installed = root / "tiermem_launch.py"
-    return installed if installed.is_file() else root / "scripts" / "launch.py"
+    return Path(__file__).resolve().parents[2] / "tiermem_launch.py"
 
 
 def _answer(status: int, body: bytes) -> Any:

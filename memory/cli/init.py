@@ -169,7 +169,9 @@ def _ignore(root: Path, folder: Path) -> None:
     """Keep git from tracking hot files that are private by default."""
     path = root / ".gitignore"
     line = f"/{folder.relative_to(root).as_posix()}/"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if line not in text.splitlines():
-        separator = "" if not text or text.endswith("\n") else "\n"
-        path.write_text(f"{text}{separator}{line}\n", encoding="utf-8")
+    content = path.read_bytes() if path.is_file() else b""
+    mode = path.stat().st_mode & 0o777 if path.is_file() else 0o644
+    if line.encode() not in content.splitlines():
+        newline = b"\r\n" if b"\r\n" in content else b"\n"
+        separator = b"" if not content or content.endswith(b"\n") else newline
+        replace(path, content + separator + line.encode() + newline, mode=mode)

@@ -349,7 +349,8 @@ def forget(session: Session, ref: str | None, query: str | None, limit: int, yes
     """Forget a memory in every tier, with its history.
 
     It is named by its id, the start of its id, its name, or words that no other memory has.
-    Without --yes it is only shown.
+    Without --yes it is only shown. No verb finds it again; its bytes may stay in the files of the
+    index until those are rewritten.
     """
     request = wire.ForgetRequest(project=session.project, ref=ref, query=query, limit=limit)
     answer = session.ask("forget", request, wire.ForgetAnswer)

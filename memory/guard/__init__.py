@@ -1,0 +1,1 @@
+"""The context guard: what coding agents call at their events. Standard library only."""
