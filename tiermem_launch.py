@@ -6,7 +6,7 @@ import sys
 
 def cli() -> None:
     """Run the command line."""
-    _put_own_folder_first()
+    _prepare()
     from memory.cli.main import main
 
     main()
@@ -14,16 +14,18 @@ def cli() -> None:
 
 def hook() -> None:
     """Run one hook of a coding agent."""
-    _put_own_folder_first()
+    _prepare()
     from memory.guard.hook import main
 
     main()
 
 
-def _put_own_folder_first() -> None:
+def _prepare() -> None:
     # This file lies beside the three packages, in a checkout as in site-packages. os.path, not
     # pathlib: a hook pays for every import.
     here = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
+    # ONNX Runtime reports to its maker unless it is told otherwise before it is imported.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     sys.path[:] = [here, *(entry for entry in sys.path if entry not in ("", here))]
 
 

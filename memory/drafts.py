@@ -25,6 +25,7 @@ from tiers.records import (
 _LONGEST_NAME = 200
 _NAME_CHARACTERS = 60
 _MARKDOWN_LEAD = re.compile(r"^[\s>#*+\-`_]+|[\s`*_:]+$")
+_MASK = re.compile(r"\[masked:[a-z-]+\]")
 _TTL = re.compile(r"^(\d+)\s*(m|h|d|w)$")
 _TTL_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -103,11 +104,14 @@ class Drafter:
             old,
             **changes,
             body=text,
-            name=name or old.name or derived_name(text),
+            name=name or old.name,
             revision=old.revision + 1 if base else 1,
             updated_at=now,
         )
-        return self.masked(record, allow=allow)
+        drafted = self.masked(record, allow=allow)
+        if drafted.record.name:
+            return drafted
+        return replace(drafted, record=_named_after_text(drafted.record))
 
     def masked(self, record: MemoryRecord, *, allow: frozenset[str] = frozenset()) -> Drafted:
         """Mask the secrets in everything of a record that can hold text."""
@@ -181,6 +185,10 @@ def derived_name(text: str) -> str:
         if printable:
             return printable
     return "note"
+
+
+def _named_after_text(record: MemoryRecord) -> MemoryRecord:
+    return replace(record, name=derived_name(_MASK.sub("", record.body)))
 
 
 def parse_ttl(text: str, now: datetime) -> datetime | None:

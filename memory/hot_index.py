@@ -19,7 +19,7 @@ from tiers.markdown import (
     linked_paths,
     replace_block,
 )
-from tiers.records import Importance, MemoryRecord
+from tiers.records import Importance, MemoryRecord, format_time
 
 _TRIES = 5
 
@@ -52,7 +52,8 @@ class HotIndex:
 
     def refresh(self, folder: HotFolder) -> None:
         """Rewrite our block of MEMORY.md when it does not say what is hot; nothing else in it."""
-        if not folder.hot.exists():
+        if not folder.hot.exists() or self._catalogue.held(folder.key):
+            # While a checkout is held, MEMORY.md is as it was checked out: git can switch back.
             return
         folder.problems.pop(INDEX, None)
         for _ in range(_TRIES):
@@ -110,14 +111,16 @@ class HotIndex:
         human = human_part(raw)
         linked = linked_paths(human)
         rows = [
-            (weight, entry.updated_at, index_line(entry.name, path, hook))
+            (weight, "" if folder.tracked else format_time(entry.updated_at), path, entry, hook)
             for path, entry in self._placed_entries(folder)
             if path not in linked
             for hook, weight in [self._hook(folder, entry)]
         ]
-        rows.sort(reverse=True)
+        # In a tracked folder the order must not depend on who saw which change when.
+        rows.sort(key=lambda row: row[2])
+        rows.sort(key=lambda row: row[:2], reverse=True)
         return fit_block(
-            [line for _, _, line in rows],
+            [index_line(entry.name, path, hook) for _, _, path, entry, hook in rows],
             human,
             max_lines=self._budget.max_lines,
             max_bytes=self._budget.max_bytes,

@@ -17,6 +17,8 @@ from tests.support.hosts import open_host
 settings.register_profile("tiermem", deadline=None)
 settings.load_profile("tiermem")
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
 for name in [name for name in os.environ if name.startswith("TIERMEM_")]:
     del os.environ[name]
 

@@ -240,16 +240,17 @@ def import_memories(
             run.wait_for_index(progress)
     answer = run.answer
     session.show(answer, lambda console: _render_import(console, answer))
-    _complain((*answer.failed, *answer.warnings))
+    _complain([("failed", failure) for failure in answer.failed])
+    _complain([("taken in, but", warning) for warning in answer.warnings])
     if answer.failed:
         return EXIT_PARTIAL if answer.imported or answer.unchanged else EXIT_FAILED
     return EXIT_PARTIAL if answer.pending and not no_wait else 0
 
 
-def _complain(failures: Sequence[_Failure]) -> None:
-    for failure in failures[:_MOST_COMPLAINTS]:
+def _complain(failures: Sequence[tuple[str, _Failure]]) -> None:
+    for fate, failure in failures[:_MOST_COMPLAINTS]:
         place = f"{failure.path}:{failure.line}" if failure.line else failure.path
-        say(f"{place}: {failure.reason}")
+        say(f"{fate}: {place}: {failure.reason}")
     if len(failures) > _MOST_COMPLAINTS:
         say(f"… and {len(failures) - _MOST_COMPLAINTS} more; --json lists all")
 

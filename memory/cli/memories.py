@@ -322,7 +322,9 @@ def list_memories(
         for item in answer.memories:
             changed = f"{item.updated_at:%Y-%m-%d %H:%M}"
             table.add_row(item.id[:8], item.tier, str(item.revision), changed, escape(item.name))
-        console.print(table if answer.memories else "nothing is kept here yet")
+        narrowed = tier or kind or offset
+        nothing = "nothing like that is kept here" if narrowed else "nothing is kept here yet"
+        console.print(table if answer.memories else nothing)
 
     session.show(answer, render)
     if answer.total > offset + len(answer.memories):

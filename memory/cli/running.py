@@ -159,7 +159,15 @@ def held(session: Session, action: str) -> int:
     return 0
 
 
-@click.group(epilog=examples("tiermem config show"))
+@click.group(
+    epilog=examples(
+        """
+tiermem config show                           every setting, its value, and where it comes from
+echo 'search.limit = 5' >> "$TIERMEM_HOME/config.toml"   for good; then: tiermem stop
+TIERMEM_SEARCH_LIMIT=5 tiermem serve          for one engine
+"""
+    )
+)
 def config() -> None:
     """Show settings and where each comes from."""
 

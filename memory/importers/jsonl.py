@@ -27,6 +27,9 @@ from tiers.records import MemoryRecord, Tier, from_json
 
 _SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
+#: Lines of a file that are looked at for the fields of a template before any is read.
+_LINES_LOOKED_AT = 200
+
 #: Fields that together only an export of ours has.
 _EXPORT_MARKS = frozenset({"id", "project", "body", "revision", "created_at", "updated_at"})
 
@@ -41,6 +44,11 @@ def read_jsonl(path: Path, options: ImportOptions) -> Iterator[ImportItem | Impo
     lines = _Lines.of(path, options)
     number = 0
     try:
+        if unknown := _unknown_fields(path, options):
+            yield ImportFailure(
+                path, None, f"no line has the field {unknown!r} that --text names; nothing was read"
+            )
+            return
         with _open(path) as handle:
             while raw := handle.readline(MAX_BYTES + 1):
                 number += 1
@@ -49,6 +57,23 @@ def read_jsonl(path: Path, options: ImportOptions) -> Iterator[ImportItem | Impo
                     yield lines.read(raw, number) if is_whole else _too_long(path, number)
     except (OSError, EOFError, zlib.error) as error:
         yield ImportFailure(path, number + 1, f"the file cannot be read further: {error}")
+
+
+def _unknown_fields(path: Path, options: ImportOptions) -> str:
+    """Name the fields of the template that none of the first lines has: a slip of the pen."""
+    if options.template is None:
+        return ""
+    missing = set(options.template.fields)
+    with _open(path) as handle:
+        for number in range(_LINES_LOOKED_AT):
+            raw = handle.readline(MAX_BYTES + 1)
+            if not raw:
+                break
+            try:
+                missing -= _parse(raw, is_first=number == 0).keys()
+            except (ValueError, RecursionError):
+                continue
+    return ", ".join(sorted(missing))
 
 
 def _open(path: Path) -> BinaryIO:

@@ -34,7 +34,7 @@ DASHES = "-" * 5
 
 BENIGN = {
     "package-lock": '"node_modules/a": {\n  "version": "1.2.3",\n  "resolved": '
-    f'"https://registry.npmjs.org/a/-/a-1.2.3.tgz",\n  "integrity": "{sri("a")}"\n}}',
+    f'"https://packages.example/npm/a/-/a-1.2.3.tgz",\n  "integrity": "{sri("a")}"\n}}',
     "yarn.lock": f'a@^1.0:\n  version "1.0.2"\n  resolved "https://x/a.tgz#{SHA1}"\n  integrity {sri("b")}',
     "pnpm-lock": f"/token-types@4.2.1:\n  resolution: {{integrity: {sri('c')}}}\n  dev: true",
     "poetry.lock": f'files = [\n  {{file = "token-1.0.whl", hash = "sha256:{SHA256}"}},\n]',

@@ -88,7 +88,7 @@ def secrets(seed: int) -> Iterator[tuple[str, str, str]]:
     yield "huggingface-token", "hf_" + any_of(34), "HF_TOKEN={}"
     yield "huggingface-token", "api_org_" + any_of(34), "login {}"
     yield "npm-token", "npm_" + any_of(36), "NPM {}"
-    yield "npm-token", any_of(36, HEX + "-"), "//registry.npmjs.org/:_authToken={}"
+    yield "npm-token", any_of(36, HEX + "-"), "//packages.example/npm/:_authToken={}"
     yield "pypi-token", "pypi-AgEIcHlwaS5vcmc" + any_of(140, URLSAFE), "password = {}"
     yield "sendgrid-key", f"SG.{any_of(22, URLSAFE)}.{any_of(43, URLSAFE)}", "mail {}"
     yield "twilio-key", "SK" + any_of(32, HEX), "sid {}"
