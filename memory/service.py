@@ -309,7 +309,9 @@ class MemoryService:
         matches = [match for match in matches if self._is_mine(match)]
         if not matches:
             short = 0 < len(text) < _SHORTEST_PREFIX
-            hint = f"of an id give at least {_SHORTEST_PREFIX} characters" if short else None
+            hint = NotFound.default_hint
+            if short:
+                hint = f"of an id give at least {_SHORTEST_PREFIX} characters, or {hint}"
             raise NotFound(f"no memory goes by {text!r} here", hint=hint)
         if len(matches) > 1:
             raise Ambiguous(f"{len(matches)} memories go by {text!r}: {_some_ids(matches)}")

@@ -262,7 +262,7 @@ class TestLines:
             {"doc_id": "D1:2", "date": "2023-05-08", "who": "Bo", "text": "Look", "image": "a cat"},
         )
         options = ImportOptions.parse(
-            ["name=doc_id", "created_at=date"], "[{date}] {who}: {text} {image} {missing}"
+            ["name=doc_id", "created_at=date"], "[{date}] {who}: {text} {image}"
         )
 
         found = items(path, options=options)
@@ -278,6 +278,13 @@ class TestLines:
         ]
         assert found[0].created_at == datetime(2023, 5, 8, tzinfo=UTC)
         assert found[0].extra == {}
+
+    def test_a_field_that_some_lines_lack_is_empty_there(self, tmp_path: Path) -> None:
+        path = write_lines(tmp_path / "a.jsonl", {"text": "Hi"}, {"text": "Look", "image": "a cat"})
+
+        found = items(path, options=ImportOptions.parse(text="{text} {image}"))
+
+        assert [item.text for item in found] == ["Hi", "Look a cat"]
 
     def test_a_mapped_thread_has_positions_of_its_own(self, tmp_path: Path) -> None:
         path = write_lines(
@@ -483,6 +490,7 @@ class TestOptions:
             "map": {"k": True},
             "false": False,
             "zero": 0,
+            "missing": None,
         }
         path = write_lines(tmp_path / "facts.jsonl", values)
 
