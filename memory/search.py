@@ -118,9 +118,11 @@ class Search:
         words = self._sparse.encode_query(query.text)
         vector = self._vector(query.text, asked)
         if query.tier is not Tier.COLD:
+            # Before the index is asked: what is indexed in between would be in neither answer.
+            pending = self._beside(query, self._overlay.pending, asked, "pending")
             sparse = SparseVector(words.indices, words.values)
             self._ask_deep(vector, sparse, condition, query.limit, asked)
-            self._ask_beside(query, words.indices, vector, condition, asked)
+            self._ask_beside(query, pending, words.indices, vector, condition, asked)
         self._ask_archive(query, vector, condition, asked)
         ranked = rank(asked.arms, now=now)
         hits = self._visible(query, ranked, asked, now)
@@ -172,13 +174,14 @@ class Search:
     def _ask_beside(
         self,
         query: Query,
+        pending: dict[str, Unindexed],
         words: Sequence[int],
         vector: Sequence[float] | None,
         condition: Filter,
         asked: _Asked,
     ) -> None:
         """Search pending changes, which no index shows yet, and hot files when deep is down."""
-        found = self._beside(query, self._overlay.pending, asked, "pending")
+        found = pending
         asked.pending.update(found)
         deep_is_down = "deep" in asked.degraded
         if deep_is_down:

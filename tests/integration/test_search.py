@@ -79,6 +79,23 @@ def test_a_pending_memory_is_measured_as_the_indexed_ones_are(host: Host, projec
     assert answer.hits[0].pending
 
 
+def test_a_memory_that_is_indexed_while_the_search_runs_is_found(
+    host: Host, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = host.app.deep()
+    candidates = deep.candidates
+
+    def asked_just_before_it_is_indexed(**query: Any) -> Any:
+        found = candidates(**query)
+        host.app.drain()
+        return found
+
+    monkeypatch.setattr(deep, "candidates", asked_just_before_it_is_indexed)
+    keep(host, project, "deploys happen on Tuesdays")
+
+    assert names(ask(host, project, "deploys")) == ["deploys happen on Tuesdays"]
+
+
 def test_a_forgotten_memory_is_not_shown_though_the_index_still_has_it(
     host: Host, project: str
 ) -> None:
