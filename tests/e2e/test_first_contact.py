@@ -76,6 +76,7 @@ def test_a_running_engine_leaves_nothing_outside_of_its_home(
     home.environment |= {"HOME": str(user), "XDG_CACHE_HOME": str(user / "cache")}
 
     home.cli("save", "use uv, not pip")
-    home.cli("search", "which installer")
+    # By words alone while the model loads.
+    wait_until(lambda: home.json("search", "which installer", code=None)["degraded"] == [])
 
     assert [path for path in user.rglob("*") if path.is_file()] == []
