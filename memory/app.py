@@ -27,7 +27,7 @@ from memory.overlay import Overlay
 from memory.projects import Projects
 from memory.reconcile import Reconciler
 from memory.search import Search
-from memory.service import MemoryService, new_id
+from memory.service import MemoryService, new_id, new_receipt_id
 from tiers.archive_sink import ArchiveSink
 from tiers.archive_sqlite import SqliteArchive
 from tiers.catalogue import Catalogue
@@ -38,6 +38,7 @@ from tiers.home_database import HomeDatabase
 from tiers.outbox import Outbox, SinkName
 from tiers.records import MemoryRecord
 from tiers.relay import Relay
+from tiers.usage import UsageLog
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,9 @@ class App:
         self._deep_is_open = False
         self._deep_error: TierError | None = None
         self._deep_refused_at = 0.0
-        self.folders = HotFolders(self.home, self.projects.by_key)
+        self.usage = UsageLog(self.home / "usage.db", new_id=new_receipt_id)
+        self._open_usage()
+        self.folders = HotFolders(self.home, self.projects.by_key, owner=settings.owner)
         self._build_services()
         self._build_relays()
 
@@ -111,6 +114,7 @@ class App:
             catalogue=self.catalogue,
             edits=edits,
             current=self.current,
+            is_kept=self.is_kept,
             clock=now_utc,
             budget=IndexBudget(
                 settings.count("index.max_lines"), settings.count("index.max_bytes")
@@ -120,6 +124,7 @@ class App:
             catalogue=self.catalogue,
             outbox=self.outbox,
             archive=self.archive,
+            usage=self.usage,
             folders=self.folders,
             hot_sink=self.hot_sink,
             drafter=drafter,
@@ -191,6 +196,7 @@ class App:
         self._deep.close()
         self.archive.close()
         self._comparison.close()
+        self.usage.close()
         self._database.close()
 
     def notify(self) -> None:
@@ -204,7 +210,8 @@ class App:
         What the comparison at the start finds is delivered too.
         """
         self._comparison.wait()
-        drained = {name: self.relays[name].drain() for name in _ORDER}
+        # Once more, since a file that is to go waits for the other two.
+        drained = {name: self.relays[name].drain() for name in (*_ORDER, SinkName.HOT)}
         return all(drained.values())
 
     def _open_archive(self) -> None:
@@ -213,6 +220,12 @@ class App:
         except TierError as exc:
             # Saves and searches go on without it; its sink opens it when it can be.
             log.error("the archive cannot be opened: %s", exc.message)
+
+    def _open_usage(self) -> None:
+        try:
+            self.usage.open()
+        except TierError as exc:
+            log.warning("searches have no receipts: %s", exc.message)
 
     def _has_nothing(self) -> bool:
         # An empty home has nothing to compare, and an open index costs 70 MB (2026-11-30).
@@ -223,6 +236,13 @@ class App:
     def current(self, record_id: str) -> MemoryRecord | None:
         """Read the newest known revision of a memory."""
         return self.service.current(record_id)
+
+    def is_kept(self, record_id: str) -> bool:
+        """Say whether archive and deep store have the newest revision of a memory for good."""
+        entry, head = self.catalogue.get(record_id), self.archive.head(record_id)
+        if entry is None or head is None or head.revision < entry.revision:
+            return False
+        return self.outbox.is_settled(record_id)
 
     def deep(self) -> DeepStore:
         """Give the deep store, opening it at the first call.

@@ -76,6 +76,10 @@ class Drafter:
     max_bytes: int = 1_000_000
     allowed_secrets: frozenset[str] = field(default_factory=frozenset)
 
+    def for_owner(self, owner: str) -> Drafter:
+        """Build records of this home for somebody else."""
+        return self if owner == self.owner else replace(self, owner=owner)
+
     def draft(
         self,
         draft: Draft,

@@ -272,7 +272,7 @@ class HandEdits:
         entry = self._catalogue.get(named) if named else None
         if entry is None:
             return named or None
-        if entry.tombstone or entry.project != folder.key:
+        if entry.tombstone or entry.project != folder.key or not entry.is_seen_by(folder.owner):
             return None
         return None if self._lies_elsewhere(folder, entry.id, file.path) else entry.id
 
@@ -287,6 +287,8 @@ class HandEdits:
         if drafted is None:
             return False
         for entry in self._catalogue.with_text(folder.key, drafted.record.text_hash):
+            if not entry.is_seen_by(folder.owner):
+                continue
             record = self._current(entry.id)
             if record is None or entry.is_expired(now) or entry.id == index_id(folder.key):
                 continue

@@ -11,6 +11,7 @@ from memory.projects import Project
 from tiers import git
 from tiers.catalogue import Placement
 from tiers.hot import HotFile, HotTier
+from tiers.records import MemoryRecord, Visibility
 
 
 @dataclass(slots=True)
@@ -19,6 +20,8 @@ class HotFolder:
 
     key: str
     hot: HotTier
+    #: Who loads the files.
+    owner: str
     #: Whether git tracks the files, so that everybody with the repository sees them.
     tracked: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -29,6 +32,11 @@ class HotFolder:
 
     #: Whether what killed writers left has been looked at.
     recovered: bool = False
+
+    def may_hold(self, record: MemoryRecord) -> bool:
+        """Say whether a file here may hold a memory: others would read a private one in it."""
+        is_mine_alone = record.owner == self.owner and not self.tracked
+        return record.visibility is not Visibility.PRIVATE or is_mine_alone
 
     def repository(self) -> git.Repository | None:
         """The repository that the hot root lies in."""
@@ -54,11 +62,15 @@ class HotFolder:
 
 
 class HotFolders:
-    """Hot folders by project key, made when first asked for. Any thread may use it."""
+    """Hot folders by project key, made when first asked for. Any thread may use it.
 
-    def __init__(self, home: Path, find: Callable[[str], Project | None]) -> None:
+    `owner` is whose home it is: the one who loads the files.
+    """
+
+    def __init__(self, home: Path, find: Callable[[str], Project | None], *, owner: str) -> None:
         self._home = home
         self._find = find
+        self._owner = owner
         self._folders: dict[str, HotFolder] = {}
         self._lock = threading.Lock()  # guards _folders
 
@@ -84,5 +96,6 @@ class HotFolders:
         return HotFolder(
             key,
             HotTier(project.hot_folder(self._home), project.state_folder(self._home)),
+            self._owner,
             tracked=project.tracked,
         )

@@ -129,7 +129,9 @@ class HotIndex:
     def _placed_entries(self, folder: HotFolder) -> list[tuple[str, Entry]]:
         placements = [p for p in self._catalogue.placements(folder.key).values() if p.path != INDEX]
         entries = self._catalogue.get_many(p.id for p in placements)
-        replaced = self._catalogue.superseded_by(list(entries))
+        # In a tracked folder a line must not be missing for what one person knows.
+        reader = "" if folder.tracked else folder.owner
+        replaced = self._catalogue.superseded_by(list(entries), owner=reader)
         now = self._clock()
         return [
             (placement.path, entry)

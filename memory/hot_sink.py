@@ -25,8 +25,18 @@ log = logging.getLogger(__name__)
 _TRIES = 5
 
 
+class StillNeeded(TierError):
+    """A file is the only safe place of a memory, so it is not removed yet."""
+
+    retryable = True
+    default_hint = "it is removed when archive and deep store have what it says"
+
+
 class HotSink:
-    """Writes topic files. Calls for one hot root are serialised by its folder's lock."""
+    """Writes topic files. Calls for one hot root are serialised by its folder's lock.
+
+    `is_kept` says whether archive and deep store have the newest revision of a memory.
+    """
 
     name = SinkName.HOT
 
@@ -37,6 +47,7 @@ class HotSink:
         catalogue: Catalogue,
         edits: HandEdits,
         current: Callable[[str], MemoryRecord | None],
+        is_kept: Callable[[str], bool],
         clock: Callable[[], datetime],
         budget: IndexBudget,
     ) -> None:
@@ -44,6 +55,7 @@ class HotSink:
         self._catalogue = catalogue
         self._edits = edits
         self._current = current
+        self._is_kept = is_kept
         self._clock = clock
         self._index = HotIndex(
             catalogue=catalogue, edits=edits, current=current, clock=clock, budget=budget
@@ -72,8 +84,14 @@ class HotSink:
     def _apply(self, folder: HotFolder, record: MemoryRecord) -> None:
         if record.deleted:
             self._remove(folder, record)
+        elif self._is_demoted(record.id):
+            self._take_out(folder, record.id)
         elif self._is_hot(record):
             self._write(folder, record)
+
+    def _is_demoted(self, record_id: str) -> bool:
+        entry = self._catalogue.get(record_id)
+        return entry is not None and not entry.tombstone and entry.tier is not Tier.HOT
 
     def _is_hot(self, record: MemoryRecord) -> bool:
         """Say whether a revision belongs into a file: a later one may be there by now."""
@@ -180,21 +198,46 @@ class HotSink:
         for placement in self._catalogue.placed(record.id):
             for _ in range(_TRIES):
                 current = self._placement(folder, record.id, placement.path)
-                if current is None or self._is_removed(folder, current):
+                if current is None or self._is_removed(folder, current, keep=False):
+                    break
+            else:
+                raise UnseenEdit(f"{placement.path} is being edited")
+        self._forget_copies(record.id)
+
+    def _forget_copies(self, record_id: str) -> None:
+        """Remove the copies of what was forgotten, wherever its file has ever been."""
+        for project, path in self._catalogue.left_behind(record_id):
+            self._folders.get(project).hot.forget_copies(path)
+        self._catalogue.forget_left_behind(record_id)
+
+    def _take_out(self, folder: HotFolder, record_id: str) -> None:
+        """Remove the files of a memory that is deep now. A person's edit of one keeps it hot."""
+        placed = [p for p in self._catalogue.placed(record_id) if p.project == folder.key]
+        if any(placement.masked for placement in placed):
+            # What is masked lies nowhere else.
+            self._catalogue.set_tier(record_id, Tier.HOT)
+            return
+        if placed and not self._is_kept(record_id):
+            raise StillNeeded(f"{placed[0].path} stays for now")
+        for placement in placed:
+            for _ in range(_TRIES):
+                current = self._placement(folder, record_id, placement.path)
+                if current is None or not self._is_demoted(record_id):
+                    break
+                if self._is_removed(folder, current, keep=True):
                     break
             else:
                 raise UnseenEdit(f"{placement.path} is being edited")
 
-    def _is_removed(self, folder: HotFolder, placement: Placement) -> bool:
-        """Remove a file that still holds what was forgotten; an edit of it is a new memory."""
+    def _is_removed(self, folder: HotFolder, placement: Placement, *, keep: bool) -> bool:
+        """Remove a file that holds what it held; else take in what it says now, and say no."""
         path = placement.path
         if path != INDEX:
             try:
-                folder.hot.remove(path, expected=placement.file_hash, now=self._clock(), keep=False)
+                folder.hot.remove(path, expected=placement.file_hash, now=self._clock(), keep=keep)
             except UnseenEdit as exc:
                 self._take_in(folder, path, exc)
                 return False
-            folder.hot.snapshots.forget(path)
         self._catalogue.displace(placement.project, path)
         return True
 

@@ -74,28 +74,30 @@ class Overlay:
         self._encoded: OrderedDict[int, Unindexed] = OrderedDict()
         self._words_kept = 0
 
-    def pending(self, project: str) -> Seen:
-        """Read the newest pending revision of each memory of a project."""
-        rows = self._outbox.overlay(project, limit=MOST_PENDING)
+    def pending(self, project: str, *, owner: str) -> Seen:
+        """Read the newest pending revision of each memory of a project that `owner` may see."""
+        rows = self._outbox.overlay(project, owner=owner, limit=MOST_PENDING)
         found: dict[str, Unindexed] = {}
         for seq, record_id in rows:
             if record_id not in found and (one := self._queued(seq)) is not None:
                 found[record_id] = one
         return Seen(tuple(found.values()), is_complete=len(rows) < MOST_PENDING)
 
-    def hot_files(self, project: str) -> Seen:
-        """Read hot files as they are now; their texts need no store."""
+    def hot_files(self, project: str, *, owner: str) -> Seen:
+        """Read hot files that `owner` may see as they are now; their texts need no store."""
         folder = self._folders.get(project)
         found: list[Unindexed] = []
         complete = True
         for path, placement in self._catalogue.placements(project).items():
+            entry = self._catalogue.get(placement.id)
+            if entry is None or entry.tombstone or not entry.is_seen_by(owner):
+                continue
             try:
                 file = folder.hot.read(path)
             except TierError:
                 complete = False
                 continue
-            entry = self._catalogue.get(placement.id)
-            if file is not None and entry is not None and not entry.tombstone:
+            if file is not None:
                 record = _record_of_file(entry, path, file.content)
                 found.append(self._encode(self._mask(record)))
         return Seen(tuple(found), complete)
@@ -130,7 +132,8 @@ class Overlay:
         shown = record.body[:_SHOWN_CHARACTERS]
         if len(shown) < len(record.body):
             shown = f"{shown.rstrip()} …"
-        payload = chunk_payload(record, text=shown, ordinal=0, chunks=1)
+        pieces = -(-len(record.body) // _SHOWN_CHARACTERS) or 1
+        payload = chunk_payload(record, text=shown, ordinal=0, chunks=pieces)
         text = searchable_text(record)[:_READ_CHARACTERS]
         return Unindexed(record.id, payload, self.words([text])[0])
 

@@ -21,6 +21,7 @@ from typing import IO
 from memory.config import PROJECT_FILE, is_unicode
 from memory.errors import HomeRefused, ProjectRefused, UsageError
 from tiers import git
+from tiers.records import GLOBAL_PROJECT
 
 _REGISTRY = "projects.json"
 
@@ -45,6 +46,10 @@ class Project:
     def state_folder(self, home: Path) -> Path:
         """Where lock and snapshots lie: never inside the watched hot root."""
         return home / "projects" / self.key
+
+
+#: Where the memories of all projects are kept. It is no folder's project, and in no registry.
+GLOBAL = Project(key=GLOBAL_PROJECT, name=GLOBAL_PROJECT, anchor="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,9 @@ class Projects:
         self._path = home / _REGISTRY
 
     def all(self) -> list[Project]:
-        return list(self._load().values())
+        """List every project of a folder, and the global one once it has a place for files."""
+        has_files = GLOBAL.hot_folder(self._home).is_dir()
+        return [*self._load().values(), *([GLOBAL] if has_files else [])]
 
     def find(self, folder: Path) -> Project | None:
         """Find the project of a folder without registering anything.
@@ -116,7 +123,7 @@ class Projects:
             return project
 
     def by_key(self, key: str) -> Project | None:
-        return self._load().get(key)
+        return GLOBAL if key == GLOBAL.key else self._load().get(key)
 
     def adopt(self, folder: Path) -> Project:
         """Bind the project that a folder's id file names to that folder.
@@ -138,11 +145,15 @@ class Projects:
     def set_hot_root(self, key: str, hot_root: Path | None, *, tracked: bool = False) -> Project:
         """Choose where a project's hot files lie; None means the default place.
 
-        Raises UsageError when another project keeps its own there.
+        Raises UsageError when another project keeps its own there, and for the global one.
         """
+        if key == GLOBAL.key:
+            raise UsageError(
+                "the memories of all projects lie in the home", hint="choose a project's folder"
+            )
         with self._locked() as projects:
             text = str(hot_root) if hot_root else ""
-            for other in projects.values():
+            for other in (*projects.values(), GLOBAL):
                 if hot_root and other.key != key and other.hot_folder(self._home) == hot_root:
                     raise UsageError(
                         f"{hot_root} holds the hot files of the project {other.name}",
@@ -154,7 +165,10 @@ class Projects:
     def _load(self) -> dict[str, Project]:
         try:
             data = json.loads(self._path.read_text(encoding="utf-8"))
-            return {key: Project(**entry) for key, entry in data.items()}
+            projects = {key: Project(**entry) for key, entry in data.items()}
+            # Nobody can register it; a line that somebody wrote by hand would give it a folder.
+            projects.pop(GLOBAL.key, None)
+            return projects
         except FileNotFoundError:
             return {}
         except OSError as exc:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from tiers.catalogue import Catalogue, Entry
 from tiers.deep import Arm, Candidate, DeepStore, SparseVector, chunk_payload
 from tiers.errors import TierError
 from tiers.filters import All, AnyOf, Eq, Filter, In, Not, TimeRange, matches
-from tiers.records import MemoryType, Tier, Visibility
+from tiers.records import GLOBAL_PROJECT, MemoryType, Tier, Visibility
 
 #: Candidates that each arm gives. Deep enough that neighbours of a good turn are among them.
 DEPTH = 100
@@ -38,10 +39,11 @@ MOST_JOINING = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What to look for, and in which memories."""
+    """What to look for, and in which memories; those of all projects only `with_global`."""
 
     text: str
     project: str
+    with_global: bool = False
     limit: int = 10
     tier: Tier | None = None
     type: MemoryType | None = None
@@ -50,6 +52,12 @@ class Query:
     since: datetime | None = None
     until: datetime | None = None
     include_superseded: bool = False
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """Whose memories are searched."""
+        both = (self.project, GLOBAL_PROJECT) if self.with_global else (self.project,)
+        return tuple(dict.fromkeys(both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,11 @@ class Hit:
     def payload(self) -> Mapping[str, Any]:
         return self.ranked.payload
 
+    @property
+    def project(self) -> str:
+        """Which project the memory is of: with global ones asked for, not always the same."""
+        return str(self.payload["project"])
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -73,6 +86,12 @@ class Answer:
     hits: tuple[Hit, ...]
     degraded: tuple[str, ...] = ()
     confident: bool = True
+
+
+class _Read(Protocol):
+    """Reads what lies beside the index."""
+
+    def __call__(self, project: str, *, owner: str) -> Seen: ...
 
 
 @dataclass(slots=True)
@@ -109,6 +128,12 @@ class Search:
         self._owner = owner
         self._clock = clock
         self._path_of = path_of
+
+    def seen_by(self, owner: str) -> Search:
+        """Give the same search for somebody else; costs next to nothing."""
+        view = copy.copy(self)
+        view._owner = owner
+        return view
 
     def search(self, query: Query) -> Answer:
         """Find memories, minding what is pending, forgotten, expired or superseded."""
@@ -197,13 +222,11 @@ class Search:
             best = sorted(scores, key=lambda key: (-scores[key], key))[:MOST_JOINING]
             self._join([shown[key] for key in best], words, vector, asked)
 
-    def _beside(
-        self, query: Query, read: Callable[[str], Seen], asked: _Asked, name: str
-    ) -> dict[str, Unindexed]:
-        seen = read(query.project)
-        if not seen.is_complete:
+    def _beside(self, query: Query, read: _Read, asked: _Asked, name: str) -> dict[str, Unindexed]:
+        seen = [read(project, owner=self._owner) for project in query.projects]
+        if not all(each.is_complete for each in seen):
             asked.degraded.append(name)
-        return {one.record_id: one for one in seen.memories}
+        return {one.record_id: one for each in seen for one in each.memories}
 
     def _join(
         self,
@@ -282,13 +305,13 @@ class Search:
     def _condition(self, query: Query, now: datetime) -> Filter:
         """Build the one rule of scope, and the narrowing that was asked for."""
         parts: list[Filter] = [
-            Eq("project", query.project),
+            In("project", query.projects),
             AnyOf((Not(Eq("visibility", Visibility.PRIVATE)), Eq("owner", self._owner))),
             Not(TimeRange("expires_at", lte=now)),
         ]
         if query.tier in (Tier.HOT, Tier.DEEP):
             # What is hot is this home's choice, so no store knows it; there is little of it.
-            hot = In("id", self._hot_ids(query.project))
+            hot = In("id", self._hot_ids(query.projects))
             parts.append(hot if query.tier is Tier.HOT else Not(hot))
         if query.type:
             parts.append(Eq("type", query.type))
@@ -299,19 +322,25 @@ class Search:
             parts.append(TimeRange("created_at", gte=query.since, lte=query.until))
         return All(tuple(parts))
 
-    def _hot_ids(self, project: str) -> tuple[str, ...]:
-        return tuple(entry.id for entry in self._catalogue.entries(project, tier=Tier.HOT))
+    def _hot_ids(self, projects: Iterable[str]) -> tuple[str, ...]:
+        return tuple(
+            entry.id
+            for project in projects
+            for entry in self._catalogue.entries(project, tier=Tier.HOT)
+        )
 
     def _visible(
         self, query: Query, ranked: Sequence[Ranked], asked: _Asked, now: datetime
     ) -> tuple[Hit, ...]:
         """Drop what this home knows to be gone or replaced, then cut to the limit."""
         entries = self._catalogue.get_many(hit.record_id for hit in ranked)
-        replaced = self._catalogue.superseded_by(hit.record_id for hit in ranked)
+        replaced = self._catalogue.superseded_by(
+            (hit.record_id for hit in ranked), owner=self._owner
+        )
         hits: list[Hit] = []
         for found in ranked:
             entry = entries.get(found.record_id)
-            if not _is_current(entry, found, now):
+            if entry is not None and not self._is_shown(entry, found, now):
                 continue
             if found.record_id in replaced and not query.include_superseded:
                 continue
@@ -324,13 +353,11 @@ class Search:
                 break
         return tuple(hits)
 
-
-def _is_current(entry: Entry | None, found: Ranked, now: datetime) -> bool:
-    if entry is None:
-        # Saved by another home into a store that both use.
-        return True
-    newest = int(found.payload.get("revision", 0)) >= entry.revision
-    return newest and not entry.tombstone and not entry.is_expired(now)
+    def _is_shown(self, entry: Entry, found: Ranked, now: datetime) -> bool:
+        """Say whether what was found is still so; the index may not know yet that it is private."""
+        newest = int(found.payload.get("revision", 0)) >= entry.revision
+        is_live = not entry.tombstone and not entry.is_expired(now)
+        return newest and is_live and entry.is_seen_by(self._owner)
 
 
 def _text(payload: Mapping[str, Any]) -> str:
@@ -343,10 +370,12 @@ def _text(payload: Mapping[str, Any]) -> str:
 def _archive_candidates(hits: Sequence[ArchiveHit]) -> list[Candidate]:
     best = max((hit.score for hit in hits), default=0.0) or 1.0
     return [
-        Candidate(
-            hit.record.id,
-            max(hit.score / best, 0.0),
-            chunk_payload(hit.record, text=hit.text or hit.record.body, ordinal=0, chunks=1),
-        )
-        for hit in hits
+        Candidate(hit.record.id, max(hit.score / best, 0.0), _archive_payload(hit)) for hit in hits
     ]
+
+
+def _archive_payload(hit: ArchiveHit) -> dict[str, Any]:
+    text = hit.text or hit.record.body
+    # How many chunks there are is not told, only that this is not all.
+    chunks = 1 if len(text) >= len(hit.record.body) else 2
+    return chunk_payload(hit.record, text=text, ordinal=0, chunks=chunks)

@@ -1,29 +1,35 @@
-"""The use cases, without any transport: save, read, list, forget. Searching is in `search.py`."""
+"""The use cases, without any transport: save, move, pin, forget. Searching is in `search.py`."""
 
 from __future__ import annotations
 
 import logging
+import secrets
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from memory.drafts import Draft, Drafter
+from memory.drafts import Draft, Drafted, Drafter
 from memory.errors import Ambiguous, Forgotten, NotFound, Refused, ServiceError, UsageError
+from memory.feedback import verdicts_on
 from memory.hand_edits import index_id
 from memory.hot_folders import HotFolder, HotFolders
 from memory.hot_sink import HotSink
+from memory.moves import refusal, tier_of
+from memory.reader import Known, MemoryReader, some_ids
 from memory.redaction import Found
 from tiers.archive import Archive
 from tiers.catalogue import Catalogue, Entry
-from tiers.errors import StoreUnavailable, TierError
+from tiers.errors import TierError
 from tiers.hot import INDEX
 from tiers.outbox import Change, Delivery, Outbox, SinkName
-from tiers.records import MemoryRecord, Origin, Tier, Visibility
+from tiers.records import Importance, MemoryRecord, Tier, Visibility, next_revision
+from tiers.usage import Recall, UsageLog, Verdict
+
+__all__ = ["Known", "MemoryService", "Receipt", "Save", "new_id"]
 
 log = logging.getLogger(__name__)
-
-_SHORTEST_PREFIX = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +54,25 @@ class Receipt:
     masked: tuple[Found, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A memory as this home knows it."""
+@dataclass(slots=True)
+class _Plan:
+    """What is going to be accepted: revisions, and then moves of what is kept already.
 
-    record: MemoryRecord
-    tier: Tier
-    path: str | None
-    pending: tuple[SinkName, ...] = ()
-    superseded_by: tuple[str, ...] = ()
+    `takes_out` says that a tier which is asked for may take a memory out of hot.
+    """
+
+    folder: HotFolder
+    now: datetime
+    takes_out: bool
+    changes: list[Change] = field(default_factory=list)
+    moves: list[Change] = field(default_factory=list)
+
+    @property
+    def records(self) -> dict[str, MemoryRecord]:
+        return {change.record.id: change.record for change in self.changes}
 
 
-class MemoryService:
+class MemoryService(MemoryReader):
     """The verbs of the product. Any thread may use it.
 
     `save` returns when the memory is durable in the outbox; no model and no server is on its path.
@@ -71,87 +84,119 @@ class MemoryService:
         catalogue: Catalogue,
         outbox: Outbox,
         archive: Archive,
+        usage: UsageLog,
         folders: HotFolders,
         hot_sink: HotSink,
         drafter: Drafter,
         clock: Callable[[], datetime],
         notify: Callable[[], None],
     ) -> None:
-        self._catalogue = catalogue
-        self._outbox = outbox
-        self._archive = archive
-        self._folders = folders
+        super().__init__(
+            catalogue=catalogue,
+            outbox=outbox,
+            archive=archive,
+            usage=usage,
+            folders=folders,
+            drafter=drafter,
+            clock=clock,
+        )
         self._hot_sink = hot_sink
-        self._drafter = drafter
-        self._clock = clock
         self._notify = notify
 
     # Saving.
 
     def save(self, project: str, save: Save) -> Receipt:
-        """Keep one memory. Raises UsageError, NotFound or Refused for what cannot be kept."""
-        receipts = self.save_many(project, [save])
-        if isinstance(receipts[0], ServiceError):
-            raise receipts[0]
-        return receipts[0]
+        """Keep one memory. Raises UsageError, NotFound or Refused for what cannot be kept.
+
+        The tier that is asked for holds for a memory that exists, too.
+        """
+        (receipt,) = self._save(project, [save], takes_out=True)
+        if isinstance(receipt, ServiceError):
+            raise receipt
+        return receipt
 
     def save_many(self, project: str, saves: Sequence[Save]) -> list[Receipt | ServiceError]:
-        """Keep memories in one transaction; each that cannot be kept gives its error instead."""
+        """Keep memories in one transaction; each that cannot be kept gives its error instead.
+
+        The tiers are for new memories: an import that is run again takes none out of hot.
+        """
+        return self._save(project, saves, takes_out=False)
+
+    def _save(
+        self, project: str, saves: Sequence[Save], *, takes_out: bool
+    ) -> list[Receipt | ServiceError]:
         folder = self._folders.get(project)
-        now = self._clock()
-        changes: list[Change] = []
+        plan = _Plan(folder, self._clock(), takes_out)
         results: list[Receipt | ServiceError] = []
         with folder.lock:
             self._take_in_edits(folder, saves)
             for save in saves:
                 try:
-                    results.append(self._plan(folder, save, changes, now))
+                    results.append(self._plan(plan, save))
                 except ServiceError as exc:
                     results.append(exc)
-            seqs = self._outbox.accept(changes, now=now) if changes else []
-            self._write_hot(changes, seqs)
-        if changes:
-            self._notify()
+            self._accept(plan.changes, plan.now)
+            self._accept(plan.moves, plan.now)
         return [
             self._receipt(result) if isinstance(result, Receipt) else result for result in results
         ]
 
-    def _plan(self, folder: HotFolder, save: Save, changes: list[Change], now: datetime) -> Receipt:
-        planned = {change.record.id: change.record for change in changes}
-        base = self._base(folder, save, planned)
+    def _plan(self, plan: _Plan, save: Save) -> Receipt:
+        folder = plan.folder
+        base = self._base(plan, save)
         drafted = self._drafter.draft(
             save.draft,
             project=folder.key,
-            now=now,
+            now=plan.now,
             base=base,
             record_id=save.record_id,
             allow=save.allow,
         )
         record = drafted.record
+        if save.tier is Tier.COLD:
+            raise UsageError("a memory is saved hot or deep", hint="say --tier hot or --tier deep")
         if base is None and not save.record_id and not save.draft.name:
-            base = self._same_text(folder.key, record, planned)
+            base = self._same_text(plan, record)
             if base is not None:
-                return self._unchanged(base, drafted.masked)
+                return self._unchanged(plan, base, save, drafted)
         if base is not None and record.content_hash == base.content_hash:
-            return self._unchanged(base, drafted.masked)
-        tier = self._tier(folder, save.tier, base, record)
-        if tier is Tier.COLD:
-            raise UsageError("a memory is saved hot or deep", hint="demote it afterwards")
+            return self._unchanged(plan, base, save, drafted)
         self._refuse_masked_file(base)
-        changes.append(Change(record, tier))
-        return Receipt(record, tier, None, masked=drafted.masked)
+        _refuse_taking(base, record, self.owner)
+        return Receipt(record, self._put(plan, base, save, record), None, masked=drafted.masked)
 
-    def _base(
-        self, folder: HotFolder, save: Save, planned: dict[str, MemoryRecord]
-    ) -> MemoryRecord | None:
+    def _put(
+        self, plan: _Plan, base: MemoryRecord | None, save: Save, record: MemoryRecord
+    ) -> Tier:
+        """Plan a revision for its tier; returns that."""
+        folder = plan.folder
+        known = self._tier_of(base)
+        wanted = None if known is Tier.HOT and not plan.takes_out else save.tier
+        tier = tier_of(record, folder, base=base, known=known, wanted=wanted)
+        if known is not Tier.HOT or tier is Tier.HOT:
+            plan.changes.append(Change(record, tier))
+        elif folder.may_hold(record):
+            # Until the file goes, it says what is current.
+            plan.changes.append(Change(record, Tier.HOT))
+            plan.moves.append(_move(record, tier))
+        else:
+            plan.changes.append(Change(record, tier, tuple(SinkName)))
+        return tier
+
+    def _tier_of(self, base: MemoryRecord | None) -> Tier | None:
+        entry = self._catalogue.get(base.id) if base else None
+        return entry.tier if entry else None
+
+    def _base(self, plan: _Plan, save: Save) -> MemoryRecord | None:
         """Find the memory that a save revises: by id, else by its exact name."""
+        planned, project = plan.records, plan.folder.key
         record_id = save.record_id
         if record_id is None and save.draft.name:
             name = save.draft.name.strip()
             for record in planned.values():
                 if record.name == name:
                     return record
-            record_id = self._named(folder.key, name)
+            record_id = self._named(project, name)
         if record_id is None:
             return None
         if record_id in planned:
@@ -159,63 +204,50 @@ class MemoryService:
         entry = self._catalogue.get(record_id)
         if entry is None:
             return None
-        if entry.tombstone:
+        if entry.tombstone and entry.is_seen_by(self.owner):
             raise Forgotten(f"memory {record_id} was forgotten")
-        if entry.project != folder.key or not self._is_mine(entry):
+        if not self._is_live(project, entry):
             raise NotFound(f"no memory {record_id} is in this project")
         return self._last_known(entry)
 
     def _named(self, project: str, name: str) -> str | None:
         named = self._going_by(project, name)
         if len(named) > 1:
-            ids = _some_ids(named)
+            ids = some_ids(named)
             raise Ambiguous(f"{len(named)} memories go by {name!r}: {ids}", hint="say --id ID")
         return named[0].id if named else None
 
     def _take_in_edits(self, folder: HotFolder, saves: Sequence[Save]) -> None:
         """Make a person's edits revisions before anything is written over them."""
-        if any(save.record_id or save.draft.name for save in saves) and folder.hot.exists():
+        if any(save.record_id or save.draft.name for save in saves):
+            self._look(folder)
+
+    def _look(self, folder: HotFolder) -> None:
+        if folder.hot.exists():
             self._hot_sink.look(folder)
 
-    def _same_text(
-        self, project: str, record: MemoryRecord, planned: dict[str, MemoryRecord]
-    ) -> MemoryRecord | None:
-        for other in planned.values():
-            if other.text_hash == record.text_hash:
-                return other
+    def _same_text(self, plan: _Plan, record: MemoryRecord) -> MemoryRecord | None:
+        for other in plan.changes:
+            if other.record.text_hash == record.text_hash:
+                return other.record
+        project = plan.folder.key
         for entry in self._catalogue.with_text(project, record.text_hash):
-            if entry.is_expired(record.updated_at) or entry.id == index_id(project):
+            if entry.is_expired(plan.now) or entry.id == index_id(project):
                 continue
-            if self._is_mine(entry):
+            if entry.is_seen_by(self.owner):
                 return self._last_known(entry)
         return None
 
-    def _unchanged(self, record: MemoryRecord, masked: tuple[Found, ...]) -> Receipt:
-        entry = self._catalogue.get(record.id)
-        tier = entry.tier if entry else Tier.DEEP
-        return Receipt(record, tier, None, unchanged=True, masked=masked)
-
-    def _tier(
-        self,
-        folder: HotFolder,
-        wanted: Tier | None,
-        base: MemoryRecord | None,
-        record: MemoryRecord,
-    ) -> Tier:
-        """Choose where a revision belongs: a hot memory stays hot until it is demoted."""
-        entry = self._catalogue.get(base.id) if base else None
-        if entry is not None and entry.tier is Tier.HOT and wanted is not Tier.COLD:
-            return Tier.HOT
-        if folder.tracked and record.visibility is Visibility.PRIVATE:
-            # Git would show the file to everybody who has the repository.
-            return wanted if wanted is Tier.COLD else Tier.DEEP
-        if wanted is not None:
-            return wanted
-        if entry is not None and entry.tier is not Tier.COLD:
-            return entry.tier
-        # What a tool or the web said never becomes always-loaded text by itself.
-        trusted = record.origin in (Origin.HUMAN, Origin.USER, Origin.AGENT)
-        return Tier.HOT if trusted else Tier.DEEP
+    def _unchanged(self, plan: _Plan, base: MemoryRecord, save: Save, drafted: Drafted) -> Receipt:
+        """Keep what is there; only the tier that was asked for may be another one."""
+        tier = self._tier_of(base) or Tier.DEEP
+        is_whole = base.text_hash == drafted.record.text_hash
+        if plan.takes_out and is_whole and save.tier not in (None, tier) and tier is not Tier.COLD:
+            placed = self._catalogue.placed(base.id)
+            if refusal(base, save.tier, plan.folder, placed) is None:
+                tier = save.tier
+                plan.moves.append(_move(base, tier))
+        return Receipt(base, tier, None, unchanged=True, masked=drafted.masked)
 
     def _refuse_masked_file(self, base: MemoryRecord | None) -> None:
         if base is None:
@@ -231,12 +263,20 @@ class MemoryService:
                     hint="edit that file by hand",
                 )
 
+    # Accepting.
+
+    def _accept(self, changes: Sequence[Change], now: datetime) -> None:
+        """Make changes durable, and write hot files at once where that is possible."""
+        if changes:
+            self._write_hot(changes, self._outbox.accept(changes, now=now))
+            self._notify()
+
     def _write_hot(self, changes: Sequence[Change], seqs: Sequence[int]) -> None:
         """Try to write hot files at once; the relay tries again what does not succeed."""
         mine = [
             Delivery(seq, change.record.id, change.record.project, change.record, 0)
             for seq, change in zip(seqs, changes, strict=True)
-            if SinkName.HOT in change.concerned
+            if SinkName.HOT in change.concerned and self._is_due(change)
         ]
         if not mine:
             return
@@ -247,6 +287,11 @@ class MemoryService:
         except TierError as exc:
             self._note_hot_failure(numbers, exc)
 
+    def _is_due(self, change: Change) -> bool:
+        """Say whether a file can be written or removed now: some go only when others have it."""
+        is_written = change.tier is Tier.HOT or change.record.deleted
+        return is_written or self._outbox.is_settled(change.record.id)
+
     def _note_hot_failure(self, numbers: Sequence[int], exc: TierError) -> None:
         log.warning("hot files are written later: %s", exc.message)
         try:
@@ -256,183 +301,190 @@ class MemoryService:
             log.warning("that is not noted: %s", again.message)
 
     def _receipt(self, receipt: Receipt) -> Receipt:
-        record = receipt.record
-        return Receipt(
-            record=record,
-            tier=receipt.tier,
-            path=self._path(record.id),
-            unchanged=receipt.unchanged,
-            pending=tuple(self._outbox.pending(record.id)),
-            masked=receipt.masked,
-        )
+        record_id = receipt.record.id
+        pending = tuple(self._outbox.pending(record_id))
+        return replace(receipt, path=self.path_of(record_id), pending=pending)
 
-    # Reading.
+    # Moving and pinning.
 
-    def current(self, record_id: str) -> MemoryRecord | None:
-        """Read the newest revision that this home accepted or the archive has."""
-        queued = self._outbox.newest(record_id)
-        entry = self._catalogue.get(record_id)
-        if queued is not None and entry is not None and queued.revision >= entry.revision:
-            return queued
-        archived = self._archive.current(record_id)
-        if queued is None or (archived is not None and archived.revision >= queued.revision):
-            return archived
-        return queued
+    def move(self, project: str, ref: str, to: Tier) -> Receipt:
+        """Make a memory hot (a file, loaded at every start) or deep (found by searching).
 
-    def get(self, project: str, ref: str) -> Known:
-        """Read one memory by id, start of id, or name. Raises NotFound or Ambiguous."""
-        entry = self.find(project, ref)
-        record = self.current(entry.id)
-        if record is None or record.deleted:
-            raise NotFound(f"no memory goes by {ref!r} here")
-        return self._known(entry, record)
-
-    def _known(self, entry: Entry, record: MemoryRecord) -> Known:
-        return Known(
-            record=record,
-            tier=entry.tier,
-            path=self._path(entry.id),
-            pending=tuple(self._outbox.pending(entry.id)),
-            superseded_by=tuple(self._catalogue.superseded_by([entry.id]).get(entry.id, ())),
-        )
-
-    def find(self, project: str, ref: str) -> Entry:
-        """Find a memory of a project by id, start of id, or name."""
-        text = ref.strip()
-        entry = self._catalogue.get(text.lower())
-        if entry is not None and entry.project == project and not entry.tombstone:
-            matches = [entry]
-        else:
-            matches = self._going_by(project, text)
-        if not matches and len(text) >= _SHORTEST_PREFIX:
-            matches = self._catalogue.starting_with(project, text.lower())
-        matches = [match for match in matches if self._is_mine(match)]
-        if not matches:
-            short = 0 < len(text) < _SHORTEST_PREFIX
-            hint = NotFound.default_hint
-            if short:
-                hint = f"of an id give at least {_SHORTEST_PREFIX} characters, or {hint}"
-            raise NotFound(f"no memory goes by {text!r} here", hint=hint)
-        if len(matches) > 1:
-            raise Ambiguous(f"{len(matches)} memories go by {text!r}: {_some_ids(matches)}")
-        return matches[0]
-
-    def _going_by(self, project: str, name: str) -> list[Entry]:
-        """Find memories by exact name; expired ones only when there is nothing else."""
-        named = [e for e in self._catalogue.named(project, name) if self._is_mine(e)]
+        Its text, revision and origin stay. A file goes only when archive and deep store have what
+        it says, so it may be there for a while; what a person writes into it until then wins.
+        Raises Refused for what must stay where it is, UsageError for another tier, and
+        StoreUnavailable when its text cannot be read now.
+        """
+        if to is Tier.COLD:
+            raise UsageError(
+                "a memory is moved to hot or to deep", hint="say hot (a file) or deep (an index)"
+            )
+        folder = self._folders.get(project)
         now = self._clock()
-        return [entry for entry in named if not entry.is_expired(now)] or named
+        with folder.lock:
+            self._look(folder)
+            entry = self.find(project, ref)
+            record = self._read(entry, ref)
+            if entry.tier is not to:
+                refused = refusal(record, to, folder, self._catalogue.placed(record.id))
+                if refused is not None:
+                    raise refused
+                if entry.tier is Tier.COLD:
+                    self._archive.set_cold([record.id], False)
+                self._accept([_move(record, to, was=entry.tier)], now)
+        return self._receipt(Receipt(record, to, None, unchanged=entry.tier is to))
 
-    def is_elsewhere(self, project: str, record_id: str) -> bool:
-        """Say whether an id belongs to a memory of another project."""
-        entry = self._catalogue.get(record_id)
-        return entry is not None and entry.project != project
+    def pin(self, project: str, ref: str, pinned: bool) -> Receipt:
+        """Keep a memory where it is, or no longer; what is so already is not changed.
 
-    def _is_mine(self, entry: Entry) -> bool:
-        """Say whether the owner of this home may see a memory: others' private ones are theirs."""
-        return entry.visibility is not Visibility.PRIVATE or entry.owner == self._drafter.owner
+        Raises Refused for a file that is people's to write.
+        """
+        return self._revise(project, ref, lambda _: {"pinned": pinned})
 
-    def history(self, project: str, ref: str) -> list[MemoryRecord]:
-        """Read every revision of a memory, oldest first, those still queued included."""
-        entry = self.find(project, ref)
-        revisions = {record.revision: record for record in self._archive.history(entry.id)}
-        for queued in self._outbox.queued(entry.id):
-            revisions.setdefault(queued.revision, queued)
-        return [revisions[number] for number in sorted(revisions)]
+    def weigh(self, project: str, ref: str, importance: Importance) -> Receipt:
+        """Say how much a memory matters; what is so already is not changed. Raises as `pin`."""
+        return self._revise(project, ref, lambda _: {"importance": importance})
 
-    def entries(self, project: str, *, tier: Tier | None = None) -> list[Entry]:
-        """List a project's live memories, newest first."""
+    def label(self, project: str, ref: str, tag: str, *, is_on: bool) -> Receipt:
+        """Give a memory a tag or take it away; what is so already is not changed.
+
+        Raises as `pin`.
+        """
+
+        def tags(record: MemoryRecord) -> dict[str, tuple[str, ...]]:
+            others = tuple(one for one in record.tags if one != tag)
+            if is_on == (tag in record.tags):
+                return {}
+            return {"tags": (*others, tag) if is_on else others}
+
+        return self._revise(project, ref, tags)
+
+    def _revise(
+        self, project: str, ref: str, changes: Callable[[MemoryRecord], Mapping[str, Any]]
+    ) -> Receipt:
+        """Change something beside the text, as a new revision of what is there now."""
+        folder = self._folders.get(project)
         now = self._clock()
-        return [
-            entry
-            for entry in self._catalogue.entries(project, tier=tier)
-            if self._is_mine(entry) and not entry.is_expired(now)
-        ]
-
-    def export(self, project: str) -> Iterator[tuple[MemoryRecord, Tier]]:
-        """Yield every current memory of a project and its tier, what is still queued included."""
-        for entry in self._catalogue.entries(project):
-            record = self.current(entry.id) if self._is_mine(entry) else None
-            if record is not None and not record.deleted:
-                yield record, entry.tier
-
-    def path_of(self, record_id: str) -> str | None:
-        """Say where a memory's hot file lies, relative to its hot root."""
-        return self._path(record_id)
-
-    def _path(self, record_id: str) -> str | None:
-        placed = self._catalogue.placed(record_id)
-        if not placed:
-            return None
-        return str(self._folders.get(placed[0].project).hot.root / placed[0].path)
+        with folder.lock:
+            self._look(folder)
+            entry = self.find(project, ref)
+            record = self._read(entry, ref)
+            changed = next_revision(record, now=now, **changes(record))
+            unchanged = changed.content_hash == record.content_hash
+            if not unchanged:
+                self._refuse_masked_file(record)
+                self._accept([Change(changed, entry.tier)], now)
+        kept = record if unchanged else changed
+        return self._receipt(Receipt(kept, entry.tier, None, unchanged=unchanged))
 
     # Forgetting.
-
-    def not_forgotten(self, project: str, record_ids: Sequence[str]) -> list[Entry]:
-        """Find memories by whole id, leaving out what was forgotten. Raises NotFound."""
-        found: list[Entry] = []
-        for record_id in record_ids:
-            entry = self._catalogue.get(record_id)
-            if entry is None or not entry.tombstone or entry.project != project:
-                found.append(self.find(project, record_id))
-        return found
 
     def forget(self, project: str, entries: Sequence[Entry]) -> dict[str, list[SinkName]]:
         """Forget memories in every tier; returns, by id, the stores that are still to follow.
 
-        Raises Refused for the human part of MEMORY.md, which only people change.
+        Raises Refused for the human part of MEMORY.md, which only people change, and NotFound for
+        what is not to be seen here.
         """
         folder = self._folders.get(project)
         now = self._clock()
         with folder.lock:
             for entry in entries:
+                if entry.project != project or not entry.is_seen_by(self.owner):
+                    raise NotFound(f"no memory goes by {entry.id!r} here")
                 if entry.id == index_id(project):
                     raise Refused(
                         f"this memory is what people wrote in {INDEX}",
                         hint=f"delete the lines in {folder.hot.root / INDEX}",
                     )
-            changes = [Change(self._tombstone(entry, now), entry.tier) for entry in entries]
-            seqs = self._outbox.accept(changes, now=now)
-            self._write_hot(changes, seqs)
-        self._notify()
+            changes = [
+                Change(self._last_known(entry).tombstone(now), entry.tier) for entry in entries
+            ]
+            self._accept(changes, now)
+        self._forget_usage([entry.id for entry in entries])
         return {entry.id: self._outbox.pending(entry.id) for entry in entries}
 
-    def _tombstone(self, entry: Entry, now: datetime) -> MemoryRecord:
-        return self._last_known(entry).tombstone(now)
-
-    def _last_known(self, entry: Entry) -> MemoryRecord:
-        """Read a memory; while the archive is away, as little as the catalogue knows of it."""
+    def _forget_usage(self, record_ids: Sequence[str]) -> None:
         try:
-            record = self.current(entry.id)
-        except StoreUnavailable as exc:
-            log.warning("%s is taken as the catalogue knows it: %s", entry.id, exc.message)
-            record = None
-        return record or MemoryRecord(
-            id=entry.id,
-            project=entry.project,
-            name=entry.name,
-            body="",
-            revision=entry.revision,
-            owner=entry.owner,
-            visibility=entry.visibility,
-            expires_at=entry.expires_at,
-            created_at=entry.updated_at,
-            updated_at=entry.updated_at,
+            self._usage.forget(record_ids)
+        except TierError as exc:
+            # Nothing but ids lies there.
+            log.warning("the use of what was forgotten is still noted: %s", exc.message)
+
+    # What became of a search.
+
+    def note_search(self, project: str, record_ids: Collection[str]) -> str | None:
+        """Note what a search gave; returns the receipt for `feedback`, or None without one.
+
+        A search goes on when it cannot be noted.
+        """
+        if not record_ids:
+            return None
+        try:
+            return self._usage.note(project, self.owner, record_ids, now=self._clock())
+        except TierError as exc:
+            log.warning("a search has no receipt: %s", exc.message)
+            return None
+
+    def recalled(self, project: str, limit: int) -> list[Recall]:
+        """Read what the last searches gave, newest first, without what was forgotten since."""
+        return self._usage.recent(project, self.owner, limit)
+
+    def feedback(
+        self,
+        project: str,
+        receipt: str,
+        *,
+        used: Collection[str] = (),
+        ignored: Collection[str] = (),
+        wrong: Collection[str] = (),
+    ) -> dict[str, Verdict]:
+        """Keep what is said of the memories that a search gave, by id or its start.
+
+        Saying it again changes nothing, saying otherwise replaces it. Returns what was understood,
+        by whole id. Raises NotFound for a receipt or a memory in it that is not to be seen here.
+        """
+        now = self._clock()
+        shown = self._usage.shown(receipt.strip(), now=now)
+        if shown is None or (shown.project, shown.owner) != (project, self.owner):
+            raise NotFound(
+                f"there is no receipt {receipt!r} here",
+                hint="give the receipt of a search in this project; it is kept for 90 days",
+            )
+        said: Mapping[Verdict, Collection[str]] = {
+            Verdict.USED: used,
+            Verdict.IGNORED: ignored,
+            Verdict.WRONG: wrong,
+        }
+        verdicts = verdicts_on(shown.memories, said)
+        self._usage.tell(receipt.strip(), verdicts, now=now)
+        return verdicts
+
+
+def _move(record: MemoryRecord, to: Tier, *, was: Tier | None = None) -> Change:
+    """Say that a memory belongs to another tier; archive and index have it, but not if it is cold.
+
+    The index is then asked to take it from the archive again.
+    """
+    sinks = (SinkName.HOT, SinkName.DEEP) if was is Tier.COLD else (SinkName.HOT,)
+    return Change(record, to, sinks)
+
+
+def _refuse_taking(base: MemoryRecord | None, record: MemoryRecord, owner: str) -> None:
+    """Refuse to make somebody else's memory private, which would take it from everybody else."""
+    if base is None or base.owner == owner or base.visibility is Visibility.PRIVATE:
+        return
+    if record.visibility is Visibility.PRIVATE:
+        raise Refused(
+            f"{base.name!r} belongs to {base.owner}, who alone can make it private",
+            hint="save it as a memory of your own, under another name",
         )
-
-    # Hand edits that wait for a word.
-
-    def held(self, project: str) -> str | None:
-        held = self._catalogue.held(project)
-        return held.reason if held else None
-
-
-def _some_ids(entries: Sequence[Entry]) -> str:
-    """Name a few memories by as much of their ids as tells them apart."""
-    shown = [entry.id[:13] for entry in entries[:5]]
-    return ", ".join(shown if len(set(shown)) == len(shown) else [e.id for e in entries[:5]])
 
 
 def new_id() -> str:
     """Make the id of a new memory."""
     return str(uuid.uuid4())
+
+
+def new_receipt_id() -> str:
+    """Make the id of a receipt: short, since agents carry it about."""
+    return secrets.token_hex(6)

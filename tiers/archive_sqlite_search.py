@@ -18,6 +18,7 @@ from tiers.archive_vectors import VectorRow, nearest
 from tiers.errors import InvalidPoint
 from tiers.filters import Filter, matches
 from tiers.narrowing import is_exactly, text_values
+from tiers.passages import passage
 from tiers.records import MemoryRecord, from_json
 
 #: A memory's head with the body of its current revision.
@@ -56,7 +57,7 @@ def count_current(db: sqlite3.Connection, condition: Filter, *, cold: bool | Non
 
 def find_words(db: sqlite3.Connection, query: str, condition: Filter) -> Iterator[ArchiveHit]:
     """Yield the current records that have any of the query's words, best first."""
-    words = _any_word(query)
+    words = _words(query)
     if not words:
         return
     where, values = _narrowed(condition, None)
@@ -69,11 +70,15 @@ def find_words(db: sqlite3.Connection, query: str, condition: Filter) -> Iterato
         JOIN memory_head AS head ON head.key = found.key
         WHERE {where} ORDER BY found.score, head.id
     """  # noqa: S608
-    for row in db.execute(sql, (words, *values)):
+    # Each word is quoted, so that none is an operator.
+    any_word = " OR ".join(f'"{word}"' for word in words)
+    for row in db.execute(sql, (any_word, *values)):
         data = json.loads(_body(db, row["key"]))
         if matches(condition, data):
-            text = _passage(db, words, row["key"])
-            yield ArchiveHit(from_json(data), -row["score"], text, bool(row["cold"]))
+            # Not snippet(): its time grows with the square of how often a text has a word.
+            record = from_json(data)
+            text = passage(record.body, words)
+            yield ArchiveHit(record, -row["score"], text, bool(row["cold"]))
 
 
 def find_nearest(
@@ -122,20 +127,8 @@ def _body(db: sqlite3.Connection, key: int) -> str:
     return str(db.execute(f"SELECT body {CURRENT} WHERE head.key = ?", (key,)).fetchone()["body"])
 
 
-def _any_word(query: str) -> str:
-    """Write a query for FTS5; each word is quoted, so that none is an operator."""
-    words = list(dict.fromkeys(re.findall(r"\w+", query)))[:_MAX_WORDS]
-    return " OR ".join(f'"{word}"' for word in words)
-
-
-def _passage(db: sqlite3.Connection, words: str, key: int) -> str:
-    # As bytes: a body with half a surrogate pair is no text to the sqlite3 module.
-    sql = (
-        "SELECT CAST(snippet(memory_text, 2, '', '', ' … ', 64) AS BLOB) AS passage"
-        " FROM memory_text WHERE memory_text MATCH ? AND rowid = ?"
-    )
-    passage: bytes = db.execute(sql, (words, key)).fetchone()["passage"]
-    return passage.decode("utf-8", "replace")
+def _words(query: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"\w+", query)))[:_MAX_WORDS]
 
 
 def _refuse_other_dimension(db: sqlite3.Connection, space: str, dimension: int) -> None:

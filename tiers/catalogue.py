@@ -35,6 +35,10 @@ class Entry:
     def is_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 
+    def is_seen_by(self, owner: str) -> bool:
+        """Say whether somebody may see this: private memories are their owner's alone."""
+        return self.visibility is not Visibility.PRIVATE or self.owner == owner
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -141,11 +145,12 @@ class Catalogue:
             (project, name),
         )
 
-    def starting_with(self, project: str, prefix: str) -> list[Entry]:
-        """Find the memories of a project whose id starts with `prefix`."""
+    def starting_with(self, project: str, prefix: str, *, owner: str) -> list[Entry]:
+        """Find the first 20 memories of a project that `owner` may see and whose id starts so."""
         return self._entries(
-            "WHERE project = ? AND substr(id, 1, ?) = ? AND NOT tombstone ORDER BY id LIMIT 20",
-            (project, len(prefix), prefix),
+            "WHERE project = ? AND substr(id, 1, ?) = ? AND NOT tombstone"
+            " AND (visibility != 'private' OR owner = ?) ORDER BY id LIMIT 20",
+            (project, len(prefix), prefix, owner),
         )
 
     def entries(self, project: str, *, tier: Tier | None = None) -> list[Entry]:
@@ -176,16 +181,23 @@ class Catalogue:
         )
         return {Tier(row["tier"]): row["n"] for row in rows}
 
-    def superseded_by(self, record_ids: Iterable[str]) -> dict[str, list[str]]:
-        """Read which live memories replace the given ones; only within one project they do."""
+    def superseded_by(self, record_ids: Iterable[str], *, owner: str) -> dict[str, list[str]]:
+        """Read which live memories replace the given ones, as `owner` sees it.
+
+        They do so only within one project. Nobody's private memory replaces anything for others,
+        and a private memory is replaced by its owner's alone.
+        """
         rows = _by_batches(
             self._db,
             "SELECT superseded.id, superseded.by FROM superseded"
             " JOIN catalogue AS newer ON newer.id = superseded.by AND NOT newer.tombstone"
             " LEFT JOIN catalogue AS older ON older.id = superseded.id"
-            " WHERE coalesce(older.project, newer.project) = newer.project"
+            " WHERE (newer.visibility != 'private' OR newer.owner = ?)"
+            " AND (older.id IS NULL OR older.project = newer.project"
+            "  AND (older.visibility != 'private' OR older.owner = newer.owner))"
             " AND superseded.id IN ({})",
             list(record_ids),
+            (owner,),
         )
         found: dict[str, list[str]] = {}
         for row in rows:
@@ -213,9 +225,27 @@ class Catalogue:
             )
 
     def displace(self, project: str, path: str) -> None:
-        """Forget that a path holds anything of ours."""
+        """Note that a path holds nothing of ours any more; copies of what it held may be left."""
         with self._db.write() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO left_behind SELECT id, project, path FROM placement"
+                " WHERE project = ? AND path = ?",
+                (project, path),
+            )
             db.execute("DELETE FROM placement WHERE project = ? AND path = ?", (project, path))
+
+    def left_behind(self, record_id: str) -> list[tuple[str, str]]:
+        """Read (project, path) of each place that a memory's file has left."""
+        rows = self._db.read(
+            "SELECT project, path FROM left_behind WHERE id = ? ORDER BY project, path",
+            (record_id,),
+        )
+        return [(row["project"], row["path"]) for row in rows]
+
+    def forget_left_behind(self, record_id: str) -> None:
+        """Forget the places that a memory's file has left, when no copies are there any more."""
+        with self._db.write() as db:
+            db.execute("DELETE FROM left_behind WHERE id = ?", (record_id,))
 
     def placements(self, project: str) -> dict[str, Placement]:
         """Read a project's manifest: path → placement."""
@@ -259,11 +289,14 @@ class Catalogue:
         return [_entry(row) for row in self._db.read(f"SELECT * FROM catalogue {where}", values)]  # noqa: S608
 
 
-def _by_batches(database: HomeDatabase, sql: str, keys: list[str]) -> list[sqlite3.Row]:
+def _by_batches(
+    database: HomeDatabase, sql: str, keys: list[str], values: tuple[str, ...] = ()
+) -> list[sqlite3.Row]:
+    """Run a query once for each batch of keys; `values` are bound before them."""
     rows: list[sqlite3.Row] = []
     for start in range(0, len(keys), _BATCH):
         batch = keys[start : start + _BATCH]
-        rows += database.read(sql.format(", ".join("?" * len(batch))), batch)
+        rows += database.read(sql.format(", ".join("?" * len(batch))), (*values, *batch))
     return rows
 
 

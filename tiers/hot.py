@@ -261,6 +261,11 @@ class HotTier:
             aside.unlink()
             sync_folder(full.parent)
 
+    def forget_copies(self, path: str) -> None:
+        """Remove what `snapshots` keeps of a file."""
+        with self._os_errors(), self.lock():
+            self.snapshots.forget(path)
+
     def late_edits(self, now: datetime, *, quiet_s: float = 0.0) -> tuple[list[Late], bool]:
         """Read what editors wrote into files that were replaced under them; as in `Snapshots`."""
         with self._os_errors(), self.lock():

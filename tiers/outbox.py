@@ -165,8 +165,8 @@ class Outbox:
         """Read what to deliver next, oldest first; nothing changes until `ack` or `fail`.
 
         A change waits while an older one of the same record has not reached this sink, and, for the
-        deep sink, while one of the record has not reached the archive. What waits for vectors alone
-        comes after everything else.
+        deep sink, while one of the record has not reached the archive. A file that is to go stays
+        until the others are settled. What waits for vectors alone comes after everything else.
         """
         rows = self._due(sink, State.WAITING, limit, clock)
         if len(rows) < limit:
@@ -188,6 +188,11 @@ class Outbox:
                 SELECT 1 FROM outbox AS ao JOIN delivery AS a ON a.seq = ao.seq
                 WHERE ao.id = o.id AND a.sink = 'archive'
                   AND (a.state = 'waiting' OR (a.state = 'dead' AND ao.seq = o.seq))))
+              AND (:sink != 'hot' OR NOT EXISTS (
+                SELECT 1 FROM catalogue AS c
+                JOIN outbox AS ko ON ko.id = c.id JOIN delivery AS k ON k.seq = ko.seq
+                WHERE c.id = o.id AND c.tier != 'hot' AND NOT c.tombstone
+                  AND k.sink != 'hot' AND k.state IN ('waiting', 'applied', 'dead')))
             ORDER BY d.seq LIMIT :limit
             """,
             {"sink": sink, "state": state, "clock": clock, "limit": limit},
@@ -295,17 +300,31 @@ class Outbox:
         )
         return int(rows[0]["n"])
 
-    def overlay(self, project: str, *, limit: int) -> list[tuple[int, str]]:
+    def is_settled(self, record_id: str) -> bool:
+        """Say whether archive and deep store have all that was accepted of a memory, for good.
+
+        What only waits for its vectors is there: it is found by its words.
+        """
+        rows = self._db.read(
+            "SELECT 1 FROM outbox AS o JOIN delivery AS d ON d.seq = o.seq WHERE o.id = ?"
+            " AND d.sink != 'hot' AND d.state IN ('waiting', 'applied', 'dead') LIMIT 1",
+            (record_id,),
+        )
+        return not rows
+
+    def overlay(self, project: str, *, owner: str, limit: int) -> list[tuple[int, str]]:
         """Read (number, id) of a project's changes that the deep store does not show yet.
 
-        What a later revision replaced is left out, however far its own delivery is.
+        What a later revision replaced is left out, however far its own delivery is, and so is what
+        `owner` may not see.
         """
         rows = self._db.read(
             "SELECT o.seq, o.id FROM delivery AS d JOIN outbox AS o ON o.seq = d.seq"
             " JOIN catalogue AS c ON c.id = o.id AND c.revision <= o.revision"
             " WHERE d.sink = 'deep' AND d.state IN ('waiting', 'dead') AND o.project = ?"
-            " AND o.record IS NOT NULL ORDER BY o.seq DESC LIMIT ?",
-            (project, limit),
+            " AND o.record IS NOT NULL AND (c.visibility != 'private' OR c.owner = ?)"
+            " ORDER BY o.seq DESC LIMIT ?",
+            (project, owner, limit),
         )
         return [(row["seq"], row["id"]) for row in rows]
 

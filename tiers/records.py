@@ -112,6 +112,10 @@ class MemoryRecord:
     def is_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 
+    def is_seen_by(self, owner: str) -> bool:
+        """Say whether somebody may see this: private memories are their owner's alone."""
+        return self.visibility is not Visibility.PRIVATE or self.owner == owner
+
     def tombstone(self, now: datetime) -> MemoryRecord:
         """The next revision, which says only that this memory was forgotten."""
         return MemoryRecord(
@@ -154,11 +158,13 @@ _CONTENT_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How often a memory was of use; a search hit is not a use."""
+    """How often a memory was of use, or was said to be of none; a search hit is not a use."""
 
     uses: int = 0
     tasks: tuple[str, ...] = ()
     last_used_at: datetime | None = None
+    ignored: int = 0
+    wrong: int = 0
 
 
 def text_hash(text: str) -> str:

@@ -22,15 +22,20 @@ _BY_CODE: dict[int, tuple[type[TierError], str]] = {
 }
 
 
-def connect(path: Path, *, busy_timeout_s: float = 10.0) -> sqlite3.Connection:
-    """Open a SQLite file for durable use: WAL, synchronous FULL, no implicit BEGIN."""
+def connect(
+    path: Path, *, busy_timeout_s: float = 10.0, synchronous: str = "FULL"
+) -> sqlite3.Connection:
+    """Open a SQLite file for durable use: WAL, synchronous FULL, no implicit BEGIN.
+
+    With synchronous NORMAL a power loss may take the last transactions, and none waits for a disk.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     db = sqlite3.connect(
         path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
     )
     db.row_factory = sqlite3.Row
     db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = FULL")
+    db.execute(f"PRAGMA synchronous = {synchronous}")
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA secure_delete = ON")
     return db

@@ -76,6 +76,13 @@ def test_what_is_about_a_person_is_private(
     assert first(project, text="x", type=kind, visibility=Visibility.TEAM).visibility == "team"
 
 
+def test_records_can_be_built_for_somebody_else() -> None:
+    theirs = drafter(max_bytes=10).for_owner("ben")
+
+    assert theirs.draft(Draft(text="x"), project="p", now=NOW).record.owner == "ben"
+    assert (theirs.home_id, theirs.max_bytes) == ("home", 10)
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n\t\r", "\u00a0\u2003"])
 def test_text_without_a_word_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="no text"):

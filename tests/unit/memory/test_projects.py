@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from memory.errors import HomeRefused, ProjectRefused, UsageError
-from memory.projects import PROJECT_FILE, Project, Projects, look, write_id_file
+from memory.projects import GLOBAL, PROJECT_FILE, Project, Projects, look, write_id_file
+from tiers.records import GLOBAL_PROJECT
 
 
 @pytest.fixture
@@ -309,3 +310,63 @@ def test_the_registry_is_replaced_as_a_whole(registry: Projects, tmp_path: Path)
 
     after = json.loads((tmp_path / "home" / "projects.json").read_text(encoding="utf-8"))
     assert before.items() < after.items()
+
+
+# The memories of all projects.
+
+
+def test_the_global_project_is_known_by_its_key_and_has_no_folder(
+    registry: Projects, tmp_path: Path
+) -> None:
+    project = registry.by_key(GLOBAL_PROJECT)
+
+    assert project is not None
+    assert (project.key, project.name, project.anchor) == ("global", "global", "")
+    assert project.hot_folder(tmp_path) == tmp_path / "projects" / "global" / "memory"
+    assert not (tmp_path / "home").exists()
+
+
+def test_the_global_project_is_listed_once_it_has_a_place_for_files(
+    registry: Projects, tmp_path: Path
+) -> None:
+    one = registry.resolve(folder(tmp_path / "a"))
+    assert registry.all() == [one]
+
+    folder(GLOBAL.hot_folder(tmp_path / "home"))
+
+    assert registry.all() == [one, GLOBAL]
+
+
+def test_no_folder_becomes_the_global_project(registry: Projects, tmp_path: Path) -> None:
+    for name in ("global", "projects/global/memory"):
+        assert registry.resolve(folder(tmp_path / name)).key != GLOBAL_PROJECT
+    declares = folder(tmp_path / "declares")
+    (declares / PROJECT_FILE).write_text('project = "global"\n', encoding="utf-8")
+
+    for ask in (registry.resolve, registry.find, registry.adopt):
+        with pytest.raises(UsageError, match=PROJECT_FILE):
+            ask(declares)
+
+
+def test_a_line_of_the_registry_gives_the_global_project_no_folder(
+    registry: Projects, tmp_path: Path
+) -> None:
+    place = folder(tmp_path / "mine")
+    line = {"key": "global", "name": "mine", "anchor": str(place)}
+    home = folder(tmp_path / "home")
+    (home / "projects.json").write_text(json.dumps({"global": line}), encoding="utf-8")
+
+    assert registry.by_key(GLOBAL_PROJECT) == GLOBAL
+    assert registry.all() == []
+    assert registry.resolve(place).key != GLOBAL_PROJECT
+
+
+def test_the_global_hot_root_is_neither_chosen_nor_shared(
+    registry: Projects, tmp_path: Path
+) -> None:
+    one = registry.resolve(folder(tmp_path / "one"))
+
+    with pytest.raises(UsageError, match="all projects"):
+        registry.set_hot_root(GLOBAL_PROJECT, tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="project global"):
+        registry.set_hot_root(one.key, GLOBAL.hot_folder(tmp_path / "home"))

@@ -9,7 +9,7 @@ import pytest
 
 from tiers.catalogue import Catalogue, Held, Placement
 from tiers.home_database import HomeDatabase
-from tiers.records import MemoryRecord, Tier, text_hash
+from tiers.records import MemoryRecord, Tier, Visibility, text_hash
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -80,7 +80,7 @@ def test_what_was_forgotten_is_not_listed_named_or_matched(catalogue: Catalogue)
     assert catalogue.entries("p") == []
     assert catalogue.named("p", "a") == []
     assert catalogue.with_text("p", text_hash("text")) == []
-    assert catalogue.starting_with("p", "a") == []
+    assert catalogue.starting_with("p", "a", owner="ann") == []
     assert catalogue.counts() == {}
     entry = catalogue.get("a")
     assert entry is not None
@@ -99,18 +99,18 @@ def test_the_newest_comes_first_and_other_projects_are_left_out(catalogue: Catal
 def test_the_start_of_an_id_is_taken_literally(catalogue: Catalogue) -> None:
     catalogue.put(a_record("abcd-1"), Tier.DEEP)
 
-    assert [entry.id for entry in catalogue.starting_with("p", "abcd")] == ["abcd-1"]
-    assert catalogue.starting_with("p", "a%") == []
+    assert [entry.id for entry in catalogue.starting_with("p", "abcd", owner="ann")] == ["abcd-1"]
+    assert catalogue.starting_with("p", "a%", owner="ann") == []
 
 
 def test_what_replaces_a_memory_is_known_until_it_is_forgotten(catalogue: Catalogue) -> None:
     catalogue.put(a_record("old"), Tier.DEEP)
     catalogue.put(a_record("new", supersedes=("old", "new")), Tier.DEEP)
-    assert catalogue.superseded_by(["old", "new"]) == {"old": ["new"]}
+    assert catalogue.superseded_by(["old", "new"], owner="ann") == {"old": ["new"]}
 
     catalogue.put(a_record("new").tombstone(NOW), Tier.DEEP)
 
-    assert catalogue.superseded_by(["old"]) == {}
+    assert catalogue.superseded_by(["old"], owner="ann") == {}
 
 
 def test_a_revision_that_no_longer_replaces_a_memory_lets_it_show_again(
@@ -119,14 +119,68 @@ def test_a_revision_that_no_longer_replaces_a_memory_lets_it_show_again(
     catalogue.put(a_record("new", supersedes=("old",)), Tier.DEEP)
     catalogue.put(a_record("new", revision=2), Tier.DEEP)
 
-    assert catalogue.superseded_by(["old"]) == {}
+    assert catalogue.superseded_by(["old"], owner="ann") == {}
 
 
 def test_an_older_revision_that_comes_late_replaces_nothing(catalogue: Catalogue) -> None:
     catalogue.put(a_record("new", revision=2, supersedes=("old",)), Tier.DEEP)
     catalogue.put(a_record("new", revision=1), Tier.DEEP)
 
-    assert catalogue.superseded_by(["old"]) == {"old": ["new"]}
+    assert catalogue.superseded_by(["old"], owner="ann") == {"old": ["new"]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown_to"),
+    [
+        # Whose the old and the new memory are, private ones in capitals; who sees it replaced.
+        ("ann", "ben", {"ann", "ben"}),
+        ("ann", "BEN", {"ben"}),
+        ("ann", "ANN", {"ann"}),
+        ("ANN", "ann", {"ann", "ben"}),
+        ("ANN", "ANN", {"ann"}),
+        ("ANN", "ben", set()),
+        ("ANN", "BEN", set()),
+    ],
+)
+def test_a_private_memory_replaces_nothing_of_anybody_else(
+    catalogue: Catalogue, old: str, new: str, shown_to: set[str]
+) -> None:
+    catalogue.put(a_record("old", **whose(old)), Tier.DEEP)
+    catalogue.put(a_record("new", supersedes=("old",), **whose(new)), Tier.DEEP)
+
+    owners = {owner for owner in ("ann", "ben") if catalogue.superseded_by(["old"], owner=owner)}
+
+    assert owners == shown_to
+
+
+def whose(word: str) -> dict[str, object]:
+    visibility = Visibility.PRIVATE if word.isupper() else Visibility.PROJECT
+    return {"owner": word.lower(), "visibility": visibility}
+
+
+def test_the_start_of_an_id_is_not_hidden_by_others_private_memories(catalogue: Catalogue) -> None:
+    for number in range(25):
+        catalogue.put(a_record(f"abcd-{number:02}", **whose("BEN")), Tier.DEEP)
+    catalogue.put(a_record("abcd-99", **whose("ANN")), Tier.DEEP)
+
+    assert [e.id for e in catalogue.starting_with("p", "abcd", owner="ann")] == ["abcd-99"]
+
+
+def test_places_that_a_file_has_left_are_known_until_they_are_forgotten(
+    catalogue: Catalogue,
+) -> None:
+    for path in ("a.md", "b.md"):
+        catalogue.place(a_placement(path))
+        catalogue.displace("p", path)
+        catalogue.displace("p", path)
+    catalogue.place(a_placement("other.md", "other"))
+
+    assert catalogue.left_behind("a") == [("p", "a.md"), ("p", "b.md")]
+    assert catalogue.left_behind("other") == []
+
+    catalogue.forget_left_behind("a")
+
+    assert catalogue.left_behind("a") == []
 
 
 def test_one_memory_may_lie_at_two_paths(catalogue: Catalogue) -> None:

@@ -12,7 +12,7 @@ from tiers.catalogue import Catalogue
 from tiers.errors import StoreFull
 from tiers.home_database import HomeDatabase
 from tiers.outbox import Change, Outbox, SinkName, State
-from tiers.records import MemoryRecord, Tier
+from tiers.records import MemoryRecord, Tier, Visibility
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 HOT, ARCHIVE, DEEP = SinkName.HOT, SinkName.ARCHIVE, SinkName.DEEP
@@ -101,7 +101,7 @@ def test_the_index_waits_for_what_the_archive_refused_and_it_is_still_found(
     outbox.fail(ARCHIVE, [seq], error="too odd", dead=True)
 
     assert claimed(outbox, DEEP) == []
-    assert outbox.overlay("p", limit=10) == [(seq, "a")]
+    assert outbox.overlay("p", owner="ann", limit=10) == [(seq, "a")]
     assert outbox.record(seq) == a_record()
 
 
@@ -203,9 +203,9 @@ def test_an_invalidation_goes_to_the_index_alone_and_not_twice(outbox: Outbox) -
 def test_the_overlay_shows_the_newest_pending_change_first(outbox: Outbox) -> None:
     first, second = accept(outbox, a_record("a"), a_record("b"))
 
-    assert outbox.overlay("p", limit=10) == [(second, "b"), (first, "a")]
-    assert outbox.overlay("p", limit=1) == [(second, "b")]
-    assert outbox.overlay("other", limit=10) == []
+    assert outbox.overlay("p", owner="ann", limit=10) == [(second, "b"), (first, "a")]
+    assert outbox.overlay("p", owner="ann", limit=1) == [(second, "b")]
+    assert outbox.overlay("other", owner="ann", limit=10) == []
 
 
 def test_the_overlay_leaves_out_what_a_later_revision_replaced(outbox: Outbox) -> None:
@@ -215,7 +215,80 @@ def test_the_overlay_leaves_out_what_a_later_revision_replaced(outbox: Outbox) -
     outbox.fail(DEEP, [first], error="never", dead=True)
     outbox.ack(DEEP, [second])
 
-    assert outbox.overlay("p", limit=10) == []
+    assert outbox.overlay("p", owner="ann", limit=10) == []
+
+
+def test_the_overlay_leaves_out_what_is_private_to_somebody_else(outbox: Outbox) -> None:
+    """However much of it there is: it must not fill the places of what may be seen."""
+    mine = replace(a_record("mine"), owner="ann", visibility=Visibility.PRIVATE)
+    others = [
+        replace(a_record(f"b{n}"), owner="ben", visibility=Visibility.PRIVATE) for n in range(5)
+    ]
+    (seq, *_) = accept(outbox, mine, *others)
+
+    assert outbox.overlay("p", owner="ann", limit=3) == [(seq, "mine")]
+
+
+def demote(outbox: Outbox, record: MemoryRecord) -> int:
+    (seq,) = outbox.accept([Change(record, Tier.DEEP, (HOT,))], now=NOW)
+    return seq
+
+
+def test_a_file_goes_when_archive_and_index_have_the_memory_for_good(outbox: Outbox) -> None:
+    (kept,) = accept(outbox, a_record(), tier=Tier.HOT)
+    outbox.ack(HOT, [kept])
+    moved = demote(outbox, a_record())
+    assert (claimed(outbox, HOT), outbox.is_settled("a")) == ([], False)
+
+    outbox.ack(ARCHIVE, [kept])
+    assert (claimed(outbox, HOT), outbox.is_settled("a")) == ([], False)
+
+    outbox.ack(DEEP, [kept], State.APPLIED)
+    assert (claimed(outbox, HOT), outbox.is_settled("a")) == ([], False)
+
+    outbox.ack(DEEP, [kept])
+    assert (claimed(outbox, HOT), outbox.is_settled("a")) == ([moved], True)
+
+
+def test_a_file_may_go_when_only_vectors_are_missing(outbox: Outbox) -> None:
+    (kept,) = accept(outbox, a_record())
+    outbox.ack(ARCHIVE, [kept])
+    outbox.fail(DEEP, [kept], error="no model", vector_pending=True)
+
+    assert claimed(outbox, HOT) == []
+    moved = demote(outbox, a_record())
+    assert (claimed(outbox, HOT), outbox.is_settled("a")) == ([moved], True)
+
+
+@pytest.mark.parametrize("sink", [ARCHIVE, DEEP])
+def test_a_file_stays_while_a_store_refuses_the_memory(outbox: Outbox, sink: SinkName) -> None:
+    (kept,) = accept(outbox, a_record())
+    for other in (ARCHIVE, DEEP):
+        if other is sink:
+            outbox.fail(other, [kept], error="too odd", dead=True)
+        else:
+            outbox.ack(other, [kept])
+
+    demote(outbox, a_record())
+
+    assert (claimed(outbox, HOT), outbox.is_settled("a")) == ([], False)
+
+
+def test_a_file_that_is_to_go_waits_for_a_later_revision_too(outbox: Outbox) -> None:
+    moved = demote(outbox, a_record())
+    assert claimed(outbox, HOT) == [moved]
+
+    accept(outbox, a_record(revision=2))
+
+    assert claimed(outbox, HOT) == []
+
+
+def test_files_of_hot_and_of_forgotten_memories_wait_for_nobody(outbox: Outbox) -> None:
+    (hot,) = accept(outbox, a_record("hot"), tier=Tier.HOT)
+    accept(outbox, a_record("gone"))
+    (gone,) = accept(outbox, a_record("gone").tombstone(NOW))
+
+    assert claimed(outbox, HOT) == [hot, gone]
 
 
 def test_a_change_and_its_entry_are_accepted_together_or_not_at_all(
