@@ -50,9 +50,16 @@ _PLAIN_WORDS = {
 
 
 class ProjectRequest(Wire):
-    """A request about one project, named by a folder in it."""
+    """A request about one project.
 
-    project: Short = Field(description="a folder of the project")
+    Over the engine's own socket it names a folder of the project; a connection that is bound to a
+    project may leave it out.
+    """
+
+    project: Short = Field("", description="a folder of the project, or its key")
+    scope: Literal["project", "global"] = Field(
+        "project", description="global: what is kept for all projects; a search then covers both"
+    )
 
 
 class SaveItem(Wire):
@@ -170,6 +177,7 @@ class SearchHit(Answer):
     id: str
     name: str
     text: str
+    is_part: bool = Field(False, description="the memory says more than this text; see get")
     description: str = ""
     type: MemoryType
     tags: list[str] = Field(default_factory=list)
@@ -179,6 +187,7 @@ class SearchHit(Answer):
     created_at: datetime
     path: str | None = None
     project: str
+    is_global: bool = Field(False, description="kept for all projects")
     pending: bool = Field(False, description="not indexed yet")
     parts: list[ScorePart] | None = Field(None, description="with explain")
 
@@ -191,6 +200,7 @@ class SearchAnswer(Answer):
         default_factory=list, description="what was left out: deep, archive, model, hot"
     )
     confident: bool = True
+    receipt: str | None = Field(None, description="name it to say which hits helped")
     held: str | None = None
 
 
@@ -293,7 +303,35 @@ class ForgetAnswer(Answer):
 
     memories: list[Forgotten]
     done: bool
+    more: bool = Field(False, description="others may have all these words too; ask again")
     pending: list[str] = Field(default_factory=list)
+
+
+class MoveRequest(RefRequest):
+    """Move a memory to another tier."""
+
+    to: Tier
+
+
+class PinRequest(RefRequest):
+    """Keep a memory where it is, or let the policy move it again."""
+
+    pinned: bool = True
+
+
+class FeedbackRequest(ProjectRequest):
+    """Say which memories of a search helped, by the search's receipt."""
+
+    receipt: Short
+    used: list[Short] = Field(default_factory=list, max_length=200)
+    ignored: list[Short] = Field(default_factory=list, max_length=200)
+    wrong: list[Short] = Field(default_factory=list, max_length=200)
+
+
+class FeedbackAnswer(Answer):
+    """What is noted now of each memory, by its whole id."""
+
+    verdicts: dict[str, str]
 
 
 class LoadRequest(ProjectRequest):
@@ -302,6 +340,9 @@ class LoadRequest(ProjectRequest):
     task: Annotated[str, Field(max_length=20_000)] = ""
     description: Annotated[str, Field(max_length=20_000)] = ""
     max_files: int | None = Field(None, ge=0, le=1_000)
+    max_chars: int | None = Field(
+        None, ge=1, description="text that is loaded at most, below what the settings allow"
+    )
 
 
 class LoadedFile(Answer):
@@ -371,6 +412,7 @@ class EngineStatus(Answer):
     model_state: str
     uptime_s: float
     home: str
+    http: str = Field("", description="where it listens over TCP")
 
 
 class StatusAnswer(Answer):

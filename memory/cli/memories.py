@@ -11,7 +11,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from memory import wire
-from memory.cli.session import EXIT_PARTIAL, Session, examples, printable, say, verb
+from memory.cli.session import (
+    EXIT_PARTIAL,
+    Session,
+    examples,
+    global_option,
+    printable,
+    say,
+    scope_of,
+    verb,
+)
 from memory.config import for_project
 from memory.errors import NotFound, UsageError
 from memory.loader import LoadBudget
@@ -65,6 +74,7 @@ tiermem save "the demo is on Friday" --ttl 5d --json
 )
 @click.option("--visibility", type=_choice(Visibility), help="Who may see it.")
 @click.option("--allow", multiple=True, metavar="KIND", help="Keep secrets of this kind unmasked.")
+@global_option
 @verb
 def save(
     session: Session,
@@ -82,6 +92,7 @@ def save(
     tier: str | None,
     visibility: str | None,
     allow: tuple[str, ...],
+    is_global: bool,
 ) -> int:
     """Keep a memory: TEXT, or - to read standard input.
 
@@ -94,6 +105,7 @@ def save(
         "save",
         wire.SaveRequest(
             project=session.project,
+            scope=scope_of(is_global),
             text=text,
             name=name,
             description=description,
@@ -145,6 +157,7 @@ def _tell_masked(masked: list[wire.Masked]) -> None:
 tiermem search "when do we deploy?"
 tiermem search "retry budget" --type reference --since 2026-01-01 --explain
 tiermem search "old decisions" --tier cold --json
+tiermem search "tabs or spaces" --global      also what is kept for all projects
 """
     )
 )
@@ -158,6 +171,7 @@ tiermem search "old decisions" --tier cold --json
 @click.option("--until", type=_Time(), help="Only memories made at or before this time.")
 @click.option("--superseded", is_flag=True, help="Also what newer memories replace.")
 @click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@global_option
 @verb
 def search(
     session: Session,
@@ -171,12 +185,14 @@ def search(
     until: datetime | None,
     superseded: bool,
     explain: bool,
+    is_global: bool,
 ) -> int:
     """Find memories by meaning and by words."""
     answer = session.ask(
         "search",
         wire.SearchRequest(
             project=session.project,
+            scope=scope_of(is_global),
             query=query,
             limit=limit,
             tier=Tier(tier) if tier else None,
@@ -191,6 +207,8 @@ def search(
         wire.SearchAnswer,
     )
     session.show(answer, lambda console: _render_hits(console, answer))
+    if answer.receipt and not session.as_json:
+        say(f"receipt {answer.receipt} (say what helped: tiermem feedback)")
     return _tell_degraded(answer)
 
 
@@ -201,7 +219,8 @@ def _render_hits(console: Console, answer: wire.SearchAnswer) -> None:
         console.print("[dim]nothing certain; the nearest memories:[/dim]")
     for number, hit in enumerate(answer.hits, 1):
         title = f"{number}. {hit.name}"
-        where = f"{hit.tier}, {hit.origin}, {hit.created_at:%Y-%m-%d}, score {hit.score:.3f}"
+        scope = "global, " if hit.is_global else ""
+        where = f"{scope}{hit.tier}, {hit.origin}, {hit.created_at:%Y-%m-%d}, score {hit.score:.3f}"
         console.print(f"[bold]{escape(title)}[/bold]  [dim]{where}, {hit.id[:8]}[/dim]")
         console.print(_indented(_snippet(hit.text)), markup=False)
         if hit.parts:
@@ -236,14 +255,17 @@ def _tell_degraded(answer: wire.SearchAnswer) -> int:
 
 @click.command(epilog=examples("tiermem get 3f2a9c1b\ntiermem get 'deploy checklist' --json"))
 @click.argument("ref", metavar="ID")
+@global_option
 @verb
-def get(session: Session, ref: str) -> int:
+def get(session: Session, ref: str, is_global: bool) -> int:
     """Show one memory whole.
 
     It is named by its id, the start of its id, or its name.
     """
     memory = session.ask(
-        "get", wire.RefRequest(project=session.project, ref=ref), wire.MemoryAnswer
+        "get",
+        wire.RefRequest(project=session.project, scope=scope_of(is_global), ref=ref),
+        wire.MemoryAnswer,
     )
 
     def render(console: Console) -> None:
@@ -274,11 +296,14 @@ def _facts(memory: wire.MemoryAnswer) -> list[tuple[str, str]]:
 
 @click.command(epilog=examples("tiermem history 'deploy checklist'"))
 @click.argument("ref", metavar="ID")
+@global_option
 @verb
-def history(session: Session, ref: str) -> int:
+def history(session: Session, ref: str, is_global: bool) -> int:
     """Show every revision of a memory, oldest first."""
     answer = session.ask(
-        "history", wire.RefRequest(project=session.project, ref=ref), wire.HistoryAnswer
+        "history",
+        wire.RefRequest(project=session.project, scope=scope_of(is_global), ref=ref),
+        wire.HistoryAnswer,
     )
 
     def render(console: Console) -> None:
@@ -298,15 +323,22 @@ def history(session: Session, ref: str) -> int:
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many."
 )
 @click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
+@global_option
 @verb
 def list_memories(
-    session: Session, tier: str | None, kind: str | None, limit: int, offset: int
+    session: Session,
+    tier: str | None,
+    kind: str | None,
+    limit: int,
+    offset: int,
+    is_global: bool,
 ) -> int:
     """List memories, newest first."""
     answer = session.ask(
         "list",
         wire.ListRequest(
             project=session.project,
+            scope=scope_of(is_global),
             tier=Tier(tier) if tier else None,
             type=MemoryType(kind) if kind else None,
             limit=limit,
@@ -346,20 +378,32 @@ tiermem forget --query "office address" --limit 3
 @click.option("--query", metavar="WORDS", help="Forget all that has these words, not just one.")
 @click.option("--limit", type=click.IntRange(1, 200), default=10, help="With --query: how many.")
 @click.option("--yes", is_flag=True, help="Do it; without, it is only shown.")
+@global_option
 @verb
-def forget(session: Session, ref: str | None, query: str | None, limit: int, yes: bool) -> int:
+def forget(
+    session: Session,
+    ref: str | None,
+    query: str | None,
+    limit: int,
+    yes: bool,
+    is_global: bool,
+) -> int:
     """Forget a memory in every tier, with its history.
 
     It is named by its id, the start of its id, its name, or words that no other memory has.
     Without --yes it is only shown. No verb finds it again; its bytes may stay in the files of the
     index until those are rewritten.
     """
-    request = wire.ForgetRequest(project=session.project, ref=ref, query=query, limit=limit)
+    scope = scope_of(is_global)
+    request = wire.ForgetRequest(
+        project=session.project, scope=scope, ref=ref, query=query, limit=limit
+    )
     answer = session.ask("forget", request, wire.ForgetAnswer)
+    more = answer.more
     if yes and answer.memories:
         # By their ids: should the engine die now, the repeated request means the same memories.
         ids = [memory.id for memory in answer.memories]
-        request = wire.ForgetRequest(project=session.project, ids=ids, confirm=True)
+        request = wire.ForgetRequest(project=session.project, scope=scope, ids=ids, confirm=True)
         answer = session.ask("forget", request, wire.ForgetAnswer)
 
     def render(console: Console) -> None:
@@ -373,6 +417,8 @@ def forget(session: Session, ref: str | None, query: str | None, limit: int, yes
             hint="look for it with: tiermem search; then forget it by its id",
         )
     session.show(answer, render)
+    if more:
+        say(f"others may have all of these words too; these are the first {limit} (--limit)")
     if not answer.done:
         say("nothing was changed; add --yes to do it")
     return 0

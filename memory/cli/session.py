@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 from pydantic import BaseModel
@@ -139,6 +139,16 @@ def verb(function: Callable[..., Any]) -> Callable[..., Any]:
             session.close()
 
     return command
+
+
+global_option = click.option(
+    "--global", "is_global", is_flag=True, help="What is kept for all projects."
+)
+
+
+def scope_of(is_global: bool) -> Literal["project", "global"]:
+    """Say in the wire's words whether a verb is about the global memories."""
+    return "global" if is_global else "project"
 
 
 def examples(text: str, *, title: str = "Examples") -> str:

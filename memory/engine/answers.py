@@ -5,35 +5,32 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 
 from memory import wire
 from memory.app import now_utc
-from memory.config import Settings, for_project
+from memory.config import Settings
 from memory.drafts import Draft, parse_ttl
-from memory.engine.host import Host
+from memory.engine.access import Here, View
 from memory.engine.problems import problem_of
 from memory.errors import Ambiguous, NotFound, ServiceError, UsageError
 from memory.indexer import searchable_text
 from memory.loader import LoadBudget
 from memory.loader import load as load_hot
-from memory.projects import look
 from memory.search import Hit, Query
 from memory.service import Known, Receipt, Save
 from tiers.catalogue import Entry
 from tiers.outbox import SinkName
-from tiers.records import MemoryRecord, MemoryType, Origin, parse_time
+from tiers.records import GLOBAL_PROJECT, MemoryRecord, MemoryType, Origin, parse_time
 
 _IMPORT_NAMESPACE = uuid.UUID("b1f5a2b4-6d0e-5c0a-9a57-0d6f5e1c7a11")
 
 
-def save(host: Host, asked: wire.SaveRequest) -> wire.SaveAnswer:
+def save(view: View, asked: wire.SaveRequest) -> wire.SaveAnswer:
     """Keep one memory. Memories that it names may be named as everywhere: id, its start, name."""
-    project = host.enter(asked.project)
-    service = host.app.service
+    here = view.enter(asked)
 
     def full_id(ref: str) -> str:
-        return service.find(project.key, ref).id
+        return here.service.find(here.key, ref).id
 
     item = asked.model_copy(
         update={
@@ -41,30 +38,30 @@ def save(host: Host, asked: wire.SaveRequest) -> wire.SaveAnswer:
             "supersedes": [full_id(ref) for ref in asked.supersedes] if asked.supersedes else None,
         }
     )
-    return _receipt(service.save(project.key, _save(host, item, project.key)))
+    return receipt_of(here.service.save(here.key, _save(here, item)))
 
 
-def save_batch(host: Host, asked: wire.SaveBatchRequest) -> wire.SaveBatchAnswer:
+def save_batch(view: View, asked: wire.SaveBatchRequest) -> wire.SaveBatchAnswer:
     """Keep many memories; each by itself succeeds or fails."""
-    project = host.enter(asked.project)
+    here = view.enter(asked)
     saves: list[Save | ServiceError] = []
     for item in asked.items:
         try:
-            saves.append(_save(host, item, project.key))
+            saves.append(_save(here, item))
         except ServiceError as exc:
             saves.append(exc)
-    kept = iter(host.app.service.save_many(project.key, [s for s in saves if isinstance(s, Save)]))
+    kept = iter(here.service.save_many(here.key, [s for s in saves if isinstance(s, Save)]))
     fates = [next(kept) if isinstance(one, Save) else one for one in saves]
     return wire.SaveBatchAnswer(results=[_fate(fate) for fate in fates])
 
 
 def _fate(fate: Receipt | ServiceError) -> wire.BatchResult:
     if isinstance(fate, Receipt):
-        return wire.BatchResult(saved=_receipt(fate))
+        return wire.BatchResult(saved=receipt_of(fate))
     return wire.BatchResult(problem=problem_of(fate))
 
 
-def _save(host: Host, item: wire.SaveItem, project: str) -> Save:
+def _save(here: Here, item: wire.SaveItem) -> Save:
     expires_at = item.expires_at
     if item.ttl is not None:
         expires_at = parse_ttl(item.ttl, now_utc())
@@ -90,20 +87,20 @@ def _save(host: Host, item: wire.SaveItem, project: str) -> Save:
             supersedes=_words(item.supersedes),
             extra=item.extra,
         ),
-        record_id=_record_id(host, item, project),
+        record_id=_record_id(here, item),
         tier=item.tier,
         allow=frozenset(item.allow),
     )
 
 
-def _record_id(host: Host, item: wire.SaveItem, project: str) -> str | None:
+def _record_id(here: Here, item: wire.SaveItem) -> str | None:
     """Choose the id that an item is kept under: its own, else one made of where it comes from.
 
     What another project of this home holds stays there; importing it makes a copy here.
     """
-    is_taken = item.id is not None and host.app.service.is_elsewhere(project, item.id)
+    is_taken = item.id is not None and here.service.is_elsewhere(here.key, item.id)
     if item.key is not None and (item.id is None or is_taken):
-        return str(uuid.uuid5(_IMPORT_NAMESPACE, f"{project}\0{item.key}"))
+        return str(uuid.uuid5(_IMPORT_NAMESPACE, f"{here.key}\0{item.key}"))
     if item.id is not None and not _is_uuid(item.id):
         raise UsageError(f"{item.id!r} is no id", hint="an id is a UUID in lower case; or use key")
     return item.id
@@ -116,7 +113,8 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _receipt(receipt: Receipt) -> wire.SaveAnswer:
+def receipt_of(receipt: Receipt) -> wire.SaveAnswer:
+    """Describe what a change of a memory came to."""
     return wire.SaveAnswer(
         id=receipt.record.id,
         name=receipt.record.name,
@@ -129,16 +127,17 @@ def _receipt(receipt: Receipt) -> wire.SaveAnswer:
     )
 
 
-def search(host: Host, asked: wire.SearchRequest) -> wire.SearchAnswer:
+def search(view: View, asked: wire.SearchRequest) -> wire.SearchAnswer:
     """Find memories."""
     if not asked.query.strip():
         raise UsageError("there is nothing to search for", hint="tiermem search 'some words'")
-    project = host.enter(asked.project)
-    limit = asked.limit or _settings(host, asked).count("search.limit")
-    answer = host.app.search.search(
+    here = view.enter(asked)
+    limit = asked.limit or usual_limit(view, asked)
+    answer = here.search.search(
         Query(
             text=asked.query,
-            project=project.key,
+            project=here.project.key,
+            with_global=here.with_global,
             limit=limit,
             tier=asked.tier,
             type=asked.type,
@@ -153,8 +152,16 @@ def search(host: Host, asked: wire.SearchRequest) -> wire.SearchAnswer:
         hits=[_hit(hit, explain=asked.explain) for hit in answer.hits],
         degraded=list(answer.degraded),
         confident=answer.confident,
-        held=host.app.service.held(project.key),
+        receipt=here.service.note_search(
+            here.project.key, [hit.payload["id"] for hit in answer.hits]
+        ),
+        held=here.service.held(here.project.key),
     )
+
+
+def usual_limit(view: View, asked: wire.ProjectRequest) -> int:
+    """Say how many hits a search gives that does not say how many."""
+    return view.settings(view.project(asked.project), asked).count("search.limit")
 
 
 def _hit(hit: Hit, *, explain: bool) -> wire.SearchHit:
@@ -167,6 +174,7 @@ def _hit(hit: Hit, *, explain: bool) -> wire.SearchHit:
         id=payload["id"],
         name=payload["name"],
         text=payload["text"],
+        is_part=int(payload.get("chunks", 1)) > 1,
         description=payload.get("description", ""),
         type=MemoryType(payload["type"]),
         tags=list(payload.get("tags", ())),
@@ -176,22 +184,23 @@ def _hit(hit: Hit, *, explain: bool) -> wire.SearchHit:
         created_at=parse_time(payload["created_at"]),
         path=hit.path,
         project=payload["project"],
+        is_global=payload["project"] == GLOBAL_PROJECT,
         pending=hit.pending,
         parts=parts if explain else None,
     )
 
 
-def get(host: Host, asked: wire.RefRequest) -> wire.MemoryAnswer:
+def get(view: View, asked: wire.RefRequest) -> wire.MemoryAnswer:
     """Read one memory whole."""
-    project = host.enter(asked.project)
-    return _memory(host.app.service.get(project.key, asked.ref))
+    here = view.enter(asked)
+    return _memory(here.service.get(here.key, asked.ref))
 
 
-def history(host: Host, asked: wire.RefRequest) -> wire.HistoryAnswer:
+def history(view: View, asked: wire.RefRequest) -> wire.HistoryAnswer:
     """Read every revision of a memory."""
-    project = host.enter(asked.project)
-    entry = host.app.service.find(project.key, asked.ref)
-    revisions = host.app.service.history(project.key, entry.id)
+    here = view.enter(asked)
+    entry = here.service.find(here.key, asked.ref)
+    revisions = here.service.history(here.key, entry.id)
     return wire.HistoryAnswer(
         id=entry.id,
         revisions=[_memory(Known(record, entry.tier, None)) for record in revisions],
@@ -236,18 +245,18 @@ def _fields(record: MemoryRecord) -> dict[str, object]:
     }
 
 
-def list_memories(host: Host, asked: wire.ListRequest) -> wire.ListAnswer:
+def list_memories(view: View, asked: wire.ListRequest) -> wire.ListAnswer:
     """List memories, newest first."""
-    project = host.enter(asked.project)
-    service = host.app.service
-    entries = service.entries(project.key, tier=asked.tier)
+    here = view.enter(asked)
+    service = here.service
+    entries = service.entries(here.key, tier=asked.tier)
     if asked.type is not None:
         entries = [e for e in entries if (r := service.current(e.id)) and r.type is asked.type]
     page = entries[asked.offset : asked.offset + asked.limit]
-    return wire.ListAnswer(memories=[_item(host, entry) for entry in page], total=len(entries))
+    return wire.ListAnswer(memories=[_item(here, entry) for entry in page], total=len(entries))
 
 
-def _item(host: Host, entry: Entry) -> wire.ListItem:
+def _item(here: Here, entry: Entry) -> wire.ListItem:
     return wire.ListItem(
         id=entry.id,
         name=entry.name,
@@ -255,22 +264,23 @@ def _item(host: Host, entry: Entry) -> wire.ListItem:
         revision=entry.revision,
         updated_at=entry.updated_at,
         expires_at=entry.expires_at,
-        path=host.app.service.path_of(entry.id),
+        path=here.service.path_of(entry.id),
     )
 
 
-def forget(host: Host, asked: wire.ForgetRequest) -> wire.ForgetAnswer:
+def forget(view: View, asked: wire.ForgetRequest) -> wire.ForgetAnswer:
     """Show what would be forgotten, or forget it."""
-    project = host.enter(asked.project)
-    service = host.app.service
+    here = view.enter(asked)
+    service = here.service
     if sum(bool(way) for way in (asked.ref, asked.query, asked.ids)) != 1:
         raise UsageError("name one memory, or give a query", hint="tiermem forget ID")
     if asked.ids:
-        entries = service.not_forgotten(project.key, asked.ids)
+        entries = service.not_forgotten(here.key, asked.ids)
     elif asked.ref:
-        entries = [_one_to_forget(host, asked, project.key)]
+        entries = [_one_to_forget(view, here, asked)]
     else:
-        entries = _with_all_words(host, asked, project.key, asked.query or "")
+        entries = _with_all_words(view, here, asked, asked.query or "")
+    more = bool(asked.query) and len(entries) >= asked.limit
     memories = [
         wire.Forgotten(
             id=entry.id, name=entry.name, tier=entry.tier, path=service.path_of(entry.id)
@@ -278,19 +288,19 @@ def forget(host: Host, asked: wire.ForgetRequest) -> wire.ForgetAnswer:
         for entry in entries
     ]
     if not asked.confirm:
-        return wire.ForgetAnswer(memories=memories, done=False)
-    pending = service.forget(project.key, entries)
+        return wire.ForgetAnswer(memories=memories, done=False, more=more)
+    pending = service.forget(here.key, entries)
     sinks = sorted({str(sink) for sinks in pending.values() for sink in sinks})
-    return wire.ForgetAnswer(memories=memories, done=True, pending=sinks)
+    return wire.ForgetAnswer(memories=memories, done=True, more=more, pending=sinks)
 
 
-def _one_to_forget(host: Host, asked: wire.ForgetRequest, project: str) -> Entry:
+def _one_to_forget(view: View, here: Here, asked: wire.ForgetRequest) -> Entry:
     """Find the one memory that is meant: by id, start of id or name, else by its words."""
     ref = asked.ref or ""
     try:
-        return host.app.service.find(project, ref)
+        return here.service.find(here.key, ref)
     except NotFound:
-        found = _with_all_words(host, asked, project, ref)
+        found = _with_all_words(view, here, asked, ref)
         if not found:
             raise
     if len(found) > 1:
@@ -301,78 +311,103 @@ def _one_to_forget(host: Host, asked: wire.ForgetRequest, project: str) -> Entry
     return found[0]
 
 
-def _with_all_words(host: Host, asked: wire.ForgetRequest, project: str, query: str) -> list[Entry]:
+def _with_all_words(view: View, here: Here, asked: wire.ForgetRequest, query: str) -> list[Entry]:
     """Find memories that have every word of a query: what is only near in meaning must stay."""
-    words = set(host.app.sparse.encode_query(query).indices)
+    words = set(view.app.sparse.encode_query(query).indices)
     if not words:
         return []
-    near = search(host, wire.SearchRequest(project=asked.project, query=query, limit=asked.limit))
+    request = wire.SearchRequest(
+        project=asked.project, scope=asked.scope, query=query, limit=asked.limit
+    )
+    near = search(view, request)
     found: list[Entry] = []
     for hit in near.hits:
-        record = host.app.service.current(hit.id)
-        if record is None:
+        record = here.service.current(hit.id)
+        if record is None or record.project != here.key:
             continue
-        if words <= set(host.app.sparse.encode_document(searchable_text(record)).indices):
-            found.append(host.app.service.find(project, hit.id))
+        if words <= set(view.app.sparse.encode_document(searchable_text(record)).indices):
+            found.append(here.service.find(here.key, hit.id))
     return found
 
 
-def load(host: Host, asked: wire.LoadRequest) -> wire.LoadAnswer:
+def move(view: View, asked: wire.MoveRequest) -> wire.SaveAnswer:
+    """Move a memory to another tier."""
+    here = view.enter(asked)
+    return receipt_of(here.service.move(here.key, asked.ref, asked.to))
+
+
+def pin(view: View, asked: wire.PinRequest) -> wire.SaveAnswer:
+    """Pin a memory, or unpin it."""
+    here = view.enter(asked)
+    return receipt_of(here.service.pin(here.key, asked.ref, asked.pinned))
+
+
+def feedback(view: View, asked: wire.FeedbackRequest) -> wire.FeedbackAnswer:
+    """Note which memories of a search helped."""
+    here = view.enter(asked)
+    verdicts = here.service.feedback(
+        here.project.key, asked.receipt, used=asked.used, ignored=asked.ignored, wrong=asked.wrong
+    )
+    return wire.FeedbackAnswer(verdicts={key: str(said) for key, said in verdicts.items()})
+
+
+def load(view: View, asked: wire.LoadRequest) -> wire.LoadAnswer:
     """Load the hot context of a project."""
-    project = host.enter(asked.project)
-    settings = _settings(host, asked)
+    here = view.enter(asked)
+    settings = view.settings(here.project, asked)
     return wire.LoadAnswer.of(
         load_hot(
-            host.app.folders.get(project.key).hot.root,
+            view.app.folders.get(here.key).hot.root,
             task=asked.task,
             description=asked.description,
             max_files=asked.max_files,
-            budget=LoadBudget(
-                settings.count("load.memory_chars"),
-                settings.count("load.topic_chars"),
-                settings.count("load.max_files"),
-            ),
+            budget=_load_budget(settings, asked.max_chars),
             allow=settings.allowed_secrets,
+            only=view.files(here),
         )
     )
 
 
-def held(host: Host, asked: wire.HeldRequest) -> wire.HeldAnswer:
+def _load_budget(settings: Settings, max_chars: int | None) -> LoadBudget:
+    """Share out what may be loaded: at most a third of a smaller budget goes to MEMORY.md."""
+    memory, topics = settings.count("load.memory_chars"), settings.count("load.topic_chars")
+    most = settings.count("load.max_files")
+    if max_chars is None:
+        return LoadBudget(memory, topics, most)
+    memory, listed = min(memory, max_chars // 3), max_chars // 6
+    return LoadBudget(memory, min(topics, max_chars - memory - listed), most, listed)
+
+
+def held(view: View, asked: wire.HeldRequest) -> wire.HeldAnswer:
     """Apply held changes, or put the files back as the memories are."""
-    project = host.enter(asked.project)
-    folder = host.app.folders.get(project.key)
+    here = view.enter(asked)
+    folder = view.app.folders.get(here.key)
     if asked.action == "apply":
-        report = host.app.hot_sink.look(folder, confirmed=True)
-        host.app.notify()
+        report = view.app.hot_sink.look(folder, confirmed=True)
+        view.app.notify()
         return wire.HeldAnswer(taken_in=len(report.taken_in), demoted=len(report.demoted))
-    restored = host.app.hot_sink.restore(folder)
+    restored = view.app.hot_sink.restore(folder)
     return wire.HeldAnswer(restored=restored)
 
 
-def drain(host: Host, asked: wire.DrainRequest) -> wire.DrainAnswer:
+def drain(view: View, asked: wire.DrainRequest) -> wire.DrainAnswer:
     """Say what is still on its way to each store."""
     if asked.wait:
-        host.app.drain()
+        view.app.drain()
     return wire.DrainAnswer(
         pending={
             str(sink): backlog.waiting + backlog.vector_pending
             for sink in SinkName
-            for backlog in [host.app.outbox.backlog(sink)]
+            for backlog in [view.app.outbox.backlog(sink)]
         }
     )
 
 
-def rescan(host: Host, asked: wire.ProjectRequest) -> wire.DrainAnswer:
+def rescan(view: View, asked: wire.ProjectRequest) -> wire.DrainAnswer:
     """Register a project again after its settings changed, and look at its hot root."""
-    key = host.enter(asked.project).key
-    host.leave(key)
-    host.enter(asked.project)
+    view.host.leave(view.enter(asked).project.key)
+    view.enter(asked)
     return wire.DrainAnswer(pending={})
-
-
-def _settings(host: Host, asked: wire.ProjectRequest) -> Settings:
-    """The settings of this home, with what the project's own file may set."""
-    return for_project(host.app.settings, look(Path(asked.project)).root)
 
 
 def _words(words: Sequence[str] | None) -> tuple[str, ...] | None:

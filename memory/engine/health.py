@@ -11,6 +11,8 @@ from importlib.metadata import version
 
 from embeddings.errors import EmbeddingError
 from memory import wire
+from memory.engine import surface
+from memory.engine.access import View
 from memory.engine.host import Host
 from memory.errors import ServiceError
 from memory.model import ModelState
@@ -25,12 +27,12 @@ from tiers.topic import read_topic
 _LOW_SPACE_BYTES = 2**30
 
 
-def status(host: Host, asked: wire.ProjectRequest) -> wire.StatusAnswer:
+def status(view: View, asked: wire.ProjectRequest) -> wire.StatusAnswer:
     """Say how the engine and each tier are, for one project."""
-    project = host.enter(asked.project)
+    host, project = view.host, view.project(asked.project)
     held = host.app.catalogue.held(project.key)
     folder = host.app.folders.get(project.key)
-    return wire.StatusAnswer(
+    whole = wire.StatusAnswer(
         engine=_engine(host),
         project=project.key,
         project_name=project.name,
@@ -44,6 +46,27 @@ def status(host: Host, asked: wire.ProjectRequest) -> wire.StatusAnswer:
         held_paths=list(held.paths) if held else [],
         problems=dict(folder.problems),
     )
+    return whole if view.caller.is_local else _as_others_see(whole)
+
+
+def _as_others_see(whole: wire.StatusAnswer) -> wire.StatusAnswer:
+    """Leave out what is about this machine, or about the memories of all projects together."""
+    return whole.model_copy(
+        update={
+            "engine": whole.engine.model_copy(update={"pid": 0, "home": "", "http": ""}),
+            "hot_root": "",
+            "tiers": {
+                name: tier.model_copy(
+                    update={
+                        "path": "",
+                        "detail": "see there: tiermem status" if tier.detail else "",
+                        "count": tier.count if name == "hot" else None,
+                    }
+                )
+                for name, tier in whole.tiers.items()
+            },
+        }
+    )
 
 
 def _engine(host: Host) -> wire.EngineStatus:
@@ -55,6 +78,7 @@ def _engine(host: Host) -> wire.EngineStatus:
         model_state=str(host.app.model.state),
         uptime_s=round(time.monotonic() - host.started_at, 1),
         home=str(host.app.home),
+        http=host.http,
     )
 
 
@@ -114,10 +138,9 @@ def readiness(host: Host) -> dict[str, object]:
     return {"ready": ready, "tiers": {name: str(state) for name, state in stores.items()}}
 
 
-def doctor(host: Host, asked: wire.ProjectRequest) -> wire.DoctorAnswer:
+def doctor(view: View, asked: wire.ProjectRequest) -> wire.DoctorAnswer:
     """Look at everything that can be wrong, and say what to do."""
-    project = host.enter(asked.project)
-    return wire.DoctorAnswer(checks=list(_checks(host, project)))
+    return wire.DoctorAnswer(checks=list(_checks(view.host, view.project(asked.project))))
 
 
 def _checks(host: Host, project: Project) -> Iterator[wire.Check]:
@@ -133,6 +156,7 @@ def _checks(host: Host, project: Project) -> Iterator[wire.Check]:
     yield _check("index", lambda: _index_agrees(host))
     for sink in SinkName:
         yield _backlog(host, sink)
+    yield from _http(host)
     yield from _files(host, project)
 
 
@@ -182,6 +206,18 @@ def _index_agrees(host: Host) -> str:
     return "catalogue and archive agree"
 
 
+def _mcp() -> str:
+    """Say what the tools cost an agent before it calls any of them."""
+    shown = surface.load()
+    spent, everything = surface.cost(shown), surface.cost(shown, shown["toolsets"])
+    return (
+        f"{spent.tools} tools by default: {spent.schema_tokens:,} of "
+        f"{surface.MOST_SCHEMA_TOKENS:,} tokens of schema, {spent.list_tokens:,} of "
+        f"{surface.MOST_LIST_TOKENS:,} as listed; all {everything.tools} tools: "
+        f"{everything.schema_tokens:,} and {everything.list_tokens:,}"
+    )
+
+
 def _backlog(host: Host, sink: SinkName) -> wire.Check:
     backlog = host.app.outbox.backlog(sink)
     waiting = f"{backlog.waiting} waiting, {backlog.vector_pending} without vectors"
@@ -193,6 +229,15 @@ def _backlog(host: Host, sink: SinkName) -> wire.Check:
             hint="cure the cause, then restart the engine: tiermem stop",
         )
     return wire.Check(name=f"outbox:{sink}", ok=True, detail=waiting)
+
+
+def _http(host: Host) -> Iterator[wire.Check]:
+    """Say what became of listening over TCP, if that was wanted."""
+    if host.http_problem:
+        hint = "then restart the engine: tiermem stop"
+        yield wire.Check(name="http", ok=False, detail=host.http_problem, hint=hint)
+    elif host.http:
+        yield wire.Check(name="http", ok=True, detail=host.http)
 
 
 def _files(host: Host, project: Project) -> Iterator[wire.Check]:

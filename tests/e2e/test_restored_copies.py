@@ -18,6 +18,7 @@ from embeddings.errors import ModelNotLoaded
 from embeddings.hashing import HashingEmbedder
 from memory import wire
 from memory.engine import answers
+from memory.engine.access import local_view
 from memory.engine.host import Host
 from tests.support.homes import Home
 from tests.support.stores import assert_each_once, hot_files, read_stores
@@ -128,7 +129,7 @@ def test_an_index_that_is_gone_is_built_from_archived_vectors_without_the_model(
     project.mkdir()
     long = "\n\n".join(f"Paragraph {n}. " + "The owl hoots at night. " * 10 for n in range(40))
     for text in (*EARLY, long):
-        answers.save(host, wire.SaveRequest(project=str(project), text=text))
+        answers.save(local_view(host), wire.SaveRequest(project=str(project), text=text))
     host.app.drain()
     before = {point.id: point.dense for point in _points(host)}
     host.stop()

@@ -16,6 +16,7 @@ from memory import wire
 from memory.app import prepare_home
 from memory.config import load_settings
 from memory.engine import answers
+from memory.engine.access import local_view
 from memory.engine.host import Host
 from memory.engine.server import serve
 from memory.errors import EngineFailed
@@ -37,11 +38,11 @@ def project(tmp_path: Path) -> str:
 
 
 def save(host: Host, project: str, text: str, *, tier: Tier = Tier.HOT) -> wire.SaveAnswer:
-    return answers.save(host, wire.SaveRequest(project=project, text=text, tier=tier))
+    return answers.save(local_view(host), wire.SaveRequest(project=project, text=text, tier=tier))
 
 
 def search(host: Host, project: str, query: str) -> wire.SearchAnswer:
-    return answers.search(host, wire.SearchRequest(project=project, query=query))
+    return answers.search(local_view(host), wire.SearchRequest(project=project, query=query))
 
 
 def texts(answer: wire.SearchAnswer) -> list[str]:

@@ -13,6 +13,7 @@ from memory import wire
 from memory.app import now_utc
 from memory.drafts import Draft
 from memory.engine import answers
+from memory.engine.access import local_view
 from memory.engine.host import Host
 from memory.errors import ServiceError
 from memory.hot_folders import HotFolder
@@ -118,14 +119,18 @@ def test_the_index_does_not_tell_what_has_expired_since(tmp_path: Path) -> None:
     assert "kept" in prompt
 
 
-def test_a_hot_memory_stays_hot_when_a_revision_asks_for_deep(desk: Desk) -> None:
+def test_a_revision_that_asks_for_deep_takes_the_memory_out_of_hot(desk: Desk) -> None:
     desk.save("old words one", name="x")
 
     revised = desk.save("new words two", name="x", tier=Tier.DEEP)
 
-    assert revised.tier is Tier.HOT
+    # The file stays until archive and index have the revision, and says what is current.
+    assert revised.tier is Tier.DEEP
     assert "new words two" in load(desk.root).formatted_prompt
     assert "old words one" not in load(desk.root).formatted_prompt
+    assert desk.host.app.drain()
+    assert "new words two" not in load(desk.root).formatted_prompt
+    assert desk.texts("new words two") == ["new words two"]
 
 
 def test_a_memory_replaces_only_memories_of_its_own_project(desk: Desk, tmp_path: Path) -> None:
@@ -253,7 +258,7 @@ def test_restoring_says_no_to_everything_that_was_held(desk: Desk) -> None:
     assert desk.host.app.service.held(desk.key)
 
     asked = wire.HeldRequest(project=str(desk.path), action="restore")
-    answers.held(desk.host, asked)
+    answers.held(local_view(desk.host), asked)
     desk.look()
 
     assert len(list(desk.root.glob("n*.md"))) == 8

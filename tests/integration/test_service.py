@@ -11,6 +11,7 @@ import pytest
 from memory import wire
 from memory.app import now_utc
 from memory.engine import answers
+from memory.engine.access import local_view
 from memory.engine.host import Host
 from memory.errors import Ambiguous, NotFound, Refused, UsageError
 from tests.support.hosts import open_host
@@ -28,28 +29,36 @@ class Memories:
         self.folder = str(folder)
 
     def save(self, text: str, **fields: Any) -> wire.SaveAnswer:
-        return answers.save(self.host, wire.SaveRequest(project=self.folder, text=text, **fields))
+        return answers.save(
+            local_view(self.host), wire.SaveRequest(project=self.folder, text=text, **fields)
+        )
 
     def bring(self, *items: dict[str, Any]) -> list[wire.BatchResult]:
         """Save many at once, as an import does."""
         request = wire.SaveBatchRequest.model_validate({"project": self.folder, "items": items})
-        return answers.save_batch(self.host, request).results
+        return answers.save_batch(local_view(self.host), request).results
 
     def get(self, ref: str) -> wire.MemoryAnswer:
-        return answers.get(self.host, wire.RefRequest(project=self.folder, ref=ref))
+        return answers.get(local_view(self.host), wire.RefRequest(project=self.folder, ref=ref))
 
     def texts(self, query: str, **fields: Any) -> list[str]:
         request = wire.SearchRequest(project=self.folder, query=query, **fields)
-        return [hit.text for hit in answers.search(self.host, request).hits]
+        return [hit.text for hit in answers.search(local_view(self.host), request).hits]
 
     def list(self, **fields: Any) -> wire.ListAnswer:
-        return answers.list_memories(self.host, wire.ListRequest(project=self.folder, **fields))
+        return answers.list_memories(
+            local_view(self.host), wire.ListRequest(project=self.folder, **fields)
+        )
 
     def history(self, ref: str) -> list[wire.MemoryAnswer]:
-        return answers.history(self.host, wire.RefRequest(project=self.folder, ref=ref)).revisions
+        return answers.history(
+            local_view(self.host), wire.RefRequest(project=self.folder, ref=ref)
+        ).revisions
 
     def forget(self, **fields: Any) -> wire.ForgetAnswer:
-        return answers.forget(self.host, wire.ForgetRequest(project=self.folder, **fields))
+        return answers.forget(
+            local_view(self.host), wire.ForgetRequest(project=self.folder, **fields)
+        )
 
 
 @pytest.fixture
@@ -359,7 +368,7 @@ def test_budgets_of_the_project_are_minded(memories: Memories) -> None:
         "[search]\nlimit = 2\n[load]\ntopic_chars = 1000\nmax_files = 1\n", encoding="utf-8"
     )
 
-    loaded = answers.load(memories.host, wire.LoadRequest(project=memories.folder))
+    loaded = answers.load(local_view(memories.host), wire.LoadRequest(project=memories.folder))
 
     assert len(memories.texts("memory number")) == 2
     assert sum(file.loaded for file in loaded.memory_files) == 1

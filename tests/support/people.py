@@ -13,6 +13,7 @@ from memory import wire
 from memory.app import now_utc
 from memory.drafts import Draft
 from memory.engine import answers, health
+from memory.engine.access import local_view
 from memory.engine.host import Host
 from memory.hand_edits import Report
 from memory.hot_folders import HotFolder
@@ -126,14 +127,14 @@ class Desk:
         return [hit.ranked.record_id for hit in answer.hits]
 
     def status(self) -> wire.StatusAnswer:
-        return health.status(self.host, wire.ProjectRequest(project=str(self.project)))
+        return health.status(local_view(self.host), wire.ProjectRequest(project=str(self.project)))
 
     def decide(self, action: str) -> wire.HeldAnswer:
         request = wire.HeldRequest.model_validate({"project": str(self.project), "action": action})
-        return answers.held(self.host, request)
+        return answers.held(local_view(self.host), request)
 
     def load(self) -> wire.LoadAnswer:
-        return answers.load(self.host, wire.LoadRequest(project=str(self.project)))
+        return answers.load(local_view(self.host), wire.LoadRequest(project=str(self.project)))
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from memory import wire
 from memory.engine import answers
+from memory.engine.access import local_view
 from memory.engine.host import Host
 from memory.reconcile import Reconciled
 from tiers.deep import Point, StoredPoint
@@ -28,7 +29,7 @@ def project(tmp_path: Path) -> str:
 
 def save(host: Host, project: str, text: str, *, tier: Tier = Tier.DEEP, **fields: str) -> str:
     asked = wire.SaveRequest(project=project, text=text, tier=tier, **fields)
-    return answers.save(host, asked).id
+    return answers.save(local_view(host), asked).id
 
 
 def points(host: Host) -> list[StoredPoint]:
@@ -106,7 +107,7 @@ def test_points_of_a_forgotten_memory_are_removed(make_host: Make, project: str)
     gone = save(host, project, "to be forgotten")
     host.app.drain()
     (point,) = host.app.deep().scroll(All(()), with_vectors=True)
-    answers.forget(host, wire.ForgetRequest(project=project, ref=gone, confirm=True))
+    answers.forget(local_view(host), wire.ForgetRequest(project=project, ref=gone, confirm=True))
     host.app.drain()
     assert points(host) == []
     _bring_back(host, point)
@@ -130,7 +131,7 @@ def test_a_lost_archive_is_filled_from_files_and_index(
     deep = save(host, project, "the index has this")
     gone = save(host, project, "forgotten before", tier=Tier.HOT)
     host.app.drain()
-    answers.forget(host, wire.ForgetRequest(project=project, ref=gone, confirm=True))
+    answers.forget(local_view(host), wire.ForgetRequest(project=project, ref=gone, confirm=True))
     host.app.drain()
     host.stop()
     without(tmp_path / "home", "archive.db*")
@@ -176,7 +177,9 @@ def test_a_newer_text_that_only_the_index_has_is_kept(
     host.stop()
     shutil.copytree(tmp_path / "home", tmp_path / "copy", ignore=shutil.ignore_patterns("deep"))
     host = make_host()
-    answers.save(host, wire.SaveRequest(project=project, text="the second version", id=record_id))
+    answers.save(
+        local_view(host), wire.SaveRequest(project=project, text="the second version", id=record_id)
+    )
     host.app.drain()
     host.stop()
     for pattern in ("archive.db*", "home.db*"):
@@ -204,7 +207,9 @@ def test_a_memory_whose_newest_text_is_nowhere_shows_the_newest_that_is_left(
     host.stop()
     shutil.copytree(tmp_path / "home", tmp_path / "copy")
     host = make_host()
-    answers.save(host, wire.SaveRequest(project=project, text="the second version", id=record_id))
+    answers.save(
+        local_view(host), wire.SaveRequest(project=project, text="the second version", id=record_id)
+    )
     host.app.drain()
     host.stop()
     without(tmp_path / "home", "archive.db*")
@@ -216,7 +221,7 @@ def test_a_memory_whose_newest_text_is_nowhere_shows_the_newest_that_is_left(
     host.app.reconciler.deep_store(thorough=True)
     host.app.drain()
 
-    found = answers.search(host, wire.SearchRequest(project=project, query="dam"))
+    found = answers.search(local_view(host), wire.SearchRequest(project=project, query="dam"))
     assert [hit.text for hit in found.hits] == ["the first version of the dam"]
     assert host.app.reconciler.missing_from_archive() == []
 
@@ -227,7 +232,7 @@ def test_a_lost_catalogue_is_learnt_with_what_replaces_what(
     host = make_host()
     old = save(host, project, "the old way to the harbour")
     new = answers.save(
-        host,
+        local_view(host),
         wire.SaveRequest(project=project, text="the new way to the harbour", supersedes=[old]),
     ).id
     host.app.drain()
@@ -237,7 +242,9 @@ def test_a_lost_catalogue_is_learnt_with_what_replaces_what(
     host = make_host()
 
     assert {entry.id for entry in host.app.catalogue.entries(host.enter(project).key)} == {old, new}
-    found = answers.search(host, wire.SearchRequest(project=project, query="way to the harbour"))
+    found = answers.search(
+        local_view(host), wire.SearchRequest(project=project, query="way to the harbour")
+    )
     assert [hit.id for hit in found.hits] == [new]
 
 
