@@ -59,6 +59,12 @@ SETTINGS: Mapping[str, Setting] = {
     "search.limit": Setting(10, "hits that a search gives", True, least=1),
     "deep.min_free_mb": Setting(256, "free space below which nothing is indexed"),
     "redaction.allow": Setting("", "kinds of secrets that are not masked, with commas between"),
+    "http.listen": Setting("", "HOST:PORT where the engine listens too, as 127.0.0.1:3008"),
+    "http.hosts": Setting("", "more names of this machine in URLs, with commas between"),
+    "http.origins": Setting("", "web pages that may ask, as https://example.org, with commas"),
+    "http.max_body_mb": Setting(4, "the longest body of a request over TCP, in MB", least=1),
+    "http.rate_per_minute": Setting(600, "requests that one token may send in a minute", least=1),
+    "mcp.toolsets": Setting("core,context", "toolsets that agents get, with commas between"),
 }
 
 
@@ -104,6 +110,34 @@ def default_home(environment: Mapping[str, str] | None = None) -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("tiermem", appauthor=False)
+
+
+def client_folder(given: str = "", environment: Mapping[str, str] | None = None) -> Path:
+    """Find the project of a client that started us: what it gave, else where it says it works.
+
+    That is $CLAUDE_PROJECT_DIR, else the working folder. Raises UsageError for what is no folder.
+    """
+    env = os.environ if environment is None else environment
+    named = env.get("CLAUDE_PROJECT_DIR", "")
+    source = "--project" if given else "CLAUDE_PROJECT_DIR" if named else "the working folder"
+    hint = "name the project's folder: tiermem mcp --project DIR"
+    try:
+        # Clients start programs without a shell, which would have put the home folder in.
+        folder = Path(given or named or Path.cwd()).expanduser().absolute()
+    except (OSError, RuntimeError) as exc:
+        raise UsageError(f"{source} cannot be found: {exc}", hint=hint) from exc
+    if not is_unicode(str(folder)):
+        raise UsageError(f"the path of {source} is not UTF-8", hint="rename the folder")
+    if not _is_folder(folder):
+        raise UsageError(f"{folder} ({source}) is no folder", hint=hint)
+    return folder
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def is_unicode(text: str) -> bool:

@@ -9,7 +9,21 @@ ServiceError
 ├── ProjectRefused      an id file names a project that belongs elsewhere
 ├── HomeRefused         the data home cannot be used
 ├── EngineUnreachable   the engine does not answer and could not be started; retryable
-└── EngineFailed        the engine answered with an error of its own
+├── EngineFailed        the engine answered with an error of its own
+├── AddressNotFree      the engine cannot listen where it was told to
+├── TokenFileRefused    a file of tokens cannot be trusted
+└── RequestRefused      the door to the engine's HTTP lets a request not in
+    ├── MalformedRequest    it can be read in more than one way
+    ├── Unauthorized        it brings no token that opens anything
+    ├── OriginRefused       it comes from a web page that has no business here
+    ├── RequestTooSlow      its body does not come
+    ├── LengthRequired      it does not say how long it is
+    ├── BodyTooLarge        it says that it is too long
+    ├── AddressTooLong      its URL is too long
+    ├── NotJson             its body is something else
+    ├── WrongHost           it is meant for another host
+    ├── TooManyRequests     it comes too soon after others; retryable
+    └── EngineCrowded       the engine has too much to do now; retryable
 """
 
 from __future__ import annotations
@@ -84,3 +98,93 @@ class EngineFailed(ServiceError):
         super().__init__(message, hint=hint)
         self.code = code
         self.can_retry = retryable
+
+
+class AddressNotFree(ServiceError):
+    """The engine cannot listen where it was told to."""
+
+    default_hint = "end what listens there, or choose another port: tiermem serve --http HOST:PORT"
+
+
+class TokenFileRefused(ServiceError):
+    """A file of tokens cannot be trusted."""
+
+    default_hint = "on the machine of the engine, run: tiermem token"
+
+
+class RequestRefused(ServiceError):
+    """The door to the engine's HTTP lets a request not in."""
+
+    default_hint = "see docs/http.md"
+
+
+class MalformedRequest(RequestRefused):
+    """A request can be read in more than one way."""
+
+    default_hint = "send plain HTTP/1.1, each header once"
+
+
+class Unauthorized(RequestRefused):
+    """A request brings no token that opens anything."""
+
+    default_hint = "send the header: Authorization: Bearer TOKEN; tiermem token shows it"
+
+
+class OriginRefused(RequestRefused):
+    """A request comes from a web page that has no business here."""
+
+    default_hint = "to let a web page in, name its origin in the setting http.origins"
+
+
+class RequestTooSlow(RequestRefused):
+    """The body of a request does not come."""
+
+    default_hint = "send the whole body at once"
+
+
+class LengthRequired(RequestRefused):
+    """A request does not say how long it is."""
+
+    default_hint = "send Content-Length, and no Transfer-Encoding"
+
+
+class BodyTooLarge(RequestRefused):
+    """A request is too long."""
+
+    default_hint = "send less at a time, or raise the setting http.max_body_mb"
+
+
+class AddressTooLong(RequestRefused):
+    """The URL of a request is too long."""
+
+    default_hint = "everything that is asked goes into the body"
+
+
+class NotJson(RequestRefused):
+    """The body of a request is something else than JSON."""
+
+    default_hint = "send the header: Content-Type: application/json"
+
+
+class WrongHost(RequestRefused):
+    """A request is meant for another host."""
+
+    default_hint = "if that is a name of this machine, add it to the setting http.hosts"
+
+
+class TooManyRequests(RequestRefused):
+    """A request comes too soon after others."""
+
+    retryable = True
+    default_hint = "wait as long as Retry-After says"
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class EngineCrowded(RequestRefused):
+    """The engine has too much to do now."""
+
+    retryable = True
+    default_hint = "try again in a while"

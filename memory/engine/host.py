@@ -31,6 +31,7 @@ class Host:
         self.app = App(settings)
         self.version = installed_version()
         self.started_at = time.monotonic()
+        self.http, self.http_problem = "", ""  # where it listens over TCP, or why it does not
         self._watcher = Watcher(self._look)
         self._entered: dict[str, Project] = {}
         self._lock = threading.Lock()  # guards _entered

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+from pydantic import ValidationError
+from starlette.responses import Response
 
 from embeddings.errors import EmbeddingError
-from memory import errors
+from memory import errors, wire
 from memory.wire import Problem
 from tiers import errors as tier_errors
+
+log = logging.getLogger(__name__)
 
 Known = errors.ServiceError | tier_errors.TierError | EmbeddingError
 
@@ -23,6 +29,20 @@ STATUS: dict[type[Exception], int] = {
     errors.HomeRefused: 500,
     errors.EngineUnreachable: 503,
     errors.EngineFailed: 500,
+    errors.AddressNotFree: 500,
+    errors.TokenFileRefused: 403,
+    errors.RequestRefused: 400,
+    errors.MalformedRequest: 400,
+    errors.Unauthorized: 401,
+    errors.OriginRefused: 403,
+    errors.RequestTooSlow: 408,
+    errors.LengthRequired: 411,
+    errors.BodyTooLarge: 413,
+    errors.AddressTooLong: 414,
+    errors.NotJson: 415,
+    errors.WrongHost: 421,
+    errors.TooManyRequests: 429,
+    errors.EngineCrowded: 503,
     errors.ServiceError: 500,
     tier_errors.StoreUnavailable: 503,
     tier_errors.StoreBusy: 503,
@@ -50,6 +70,34 @@ def problem_of(exc: Known) -> Problem:
     )
 
 
+def problem_response(exc: Exception) -> Response:
+    """Turn any error into an answer that says what to do."""
+    if isinstance(exc, ValidationError):
+        exc = errors.UsageError(wire.complaint(exc), hint="see the fields in docs/openapi.json")
+    if isinstance(exc, (errors.ServiceError, tier_errors.TierError, EmbeddingError)):
+        return respond(problem_of(exc), _headers(exc))
+    log.error("a request stumbled", exc_info=exc)
+    return respond(unexpected(exc))
+
+
+def respond(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    """Make an answer of a problem (RFC 9457)."""
+    return Response(
+        problem.model_dump_json(),
+        status_code=problem.status,
+        media_type="application/problem+json",
+        headers=headers,
+    )
+
+
+def _headers(exc: Exception) -> dict[str, str]:
+    if isinstance(exc, errors.Unauthorized):
+        return {"WWW-Authenticate": 'Bearer realm="tiermem"'}
+    if isinstance(exc, errors.TooManyRequests):
+        return {"Retry-After": str(exc.retry_after_s)}
+    return {}
+
+
 def no_such_route(method: str, path: str, allowed: Collection[str] | None) -> Problem:
     """Describe a request that no route takes; `allowed` are the methods of a known path."""
     if allowed is None:
@@ -57,7 +105,7 @@ def no_such_route(method: str, path: str, allowed: Collection[str] | None) -> Pr
             code="no-such-route",
             title="Nothing is here.",
             detail=f"there is no {path}",
-            hint="verbs are POST /v1/VERB; see memory/engine/rest.py",
+            hint="verbs are POST /v1/VERB; see docs/http.md",
             status=404,
         )
     return Problem(
