@@ -7,6 +7,11 @@ import sys
 def cli() -> None:
     """Run the command line."""
     _prepare()
+    if sys.argv[1:2] == ["mcp"] and not {"-h", "--help"} & set(sys.argv[2:]):
+        # One lives beside every client, so it does without the packages of the command line.
+        from memory.cli.front import main as serve_client
+
+        serve_client(sys.argv[2:])
     from memory.cli.main import main
 
     main()

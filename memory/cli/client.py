@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from memory.cli.socket_http import Answer, SocketConnection
 from memory.config import engine_environment
 from memory.errors import EngineFailed, EngineUnreachable, HomeRefused, UsageError
 from memory.home_lock import HomeLock, socket_path
@@ -29,12 +29,15 @@ _RETRIES = 8
 _LONGEST_LOG_BYTES = 5 * 2**20
 _LAST_WORDS = 10_000
 
-#: Engines that this process started.
+#: Engines that this process started, whichever thread did.
 _started: list[subprocess.Popen[bytes]] = []
+_started_lock = threading.Lock()
+
+_JSON = {"Content-Type": "application/json"}
 
 
 class EngineClient:
-    """Calls the engine's verbs. One process uses one client from one thread.
+    """Calls the engine's verbs. One thread uses a client; each may have its own.
 
     Every verb may be repeated without doing anything twice, so a call whose engine died is sent
     again to the next one.
@@ -42,8 +45,7 @@ class EngineClient:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._socket = socket_path(home)
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection = SocketConnection(socket_path(home))
 
     def call(self, verb: str, request: Mapping[str, Any], *, timeout_s: float = _CALL_S) -> Any:
         """Ask a verb and return its answer as plain values.
@@ -53,9 +55,10 @@ class EngineClient:
         body = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass")
         for attempt in range(_RETRIES):
             try:
-                response = self._send("POST", f"/v1/{verb}", body, timeout_s)
+                self.ensure()
+                response = self.post(f"/v1/{verb}", body, timeout_s=timeout_s)
                 return _answer(response.status, response.read())
-            except (OSError, http.client.HTTPException) as exc:
+            except OSError as exc:
                 self.close()
                 if attempt == _RETRIES - 1:
                     raise EngineUnreachable(f"the engine went away: {exc}") from exc
@@ -65,11 +68,12 @@ class EngineClient:
         """Ask a verb that answers with lines, and yield them as they come."""
         body = json.dumps(request).encode()
         try:
-            response = self._send("POST", f"/v1/{verb}", body, _CALL_S)
+            self.ensure()
+            response = self.post(f"/v1/{verb}", body, timeout_s=_CALL_S)
             if response.status != 200:
                 _answer(response.status, response.read())
-            yield from response
-        except (OSError, http.client.HTTPException) as exc:
+            yield from response.lines()
+        except OSError as exc:
             raise EngineUnreachable(f"the engine went away: {exc}") from exc
         finally:
             self.close()
@@ -78,12 +82,17 @@ class EngineClient:
         """Say whether an engine answers, without starting one."""
         return self._health() is not None
 
+    def http_url(self) -> str:
+        """Say where a running engine listens over TCP; empty where none does."""
+        health = self._health()
+        return str(health.get("http", "")) if health else ""
+
     def stop(self, *, wait_s: float = 40.0) -> bool:
         """Ask the engine to drain and end, and wait until it has; False when there is none."""
         if self._health() is None:
             return False
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            self._request("POST", "/v1/stop", b"{}", 10.0).read()
+        with contextlib.suppress(OSError):
+            self.post("/v1/stop", b"{}", timeout_s=10.0).read()
         self.close()
         deadline = time.monotonic() + wait_s
         while time.monotonic() < deadline:
@@ -94,45 +103,58 @@ class EngineClient:
             "the engine does not end", hint=f"end it by hand: kill {self._owner_pid()}"
         )
 
+    def post(
+        self, target: str, body: bytes, headers: Mapping[str, str] = _JSON, *, timeout_s: float
+    ) -> Answer:
+        """Send one request to the engine that is there, if one is.
+
+        Raises NotSent when nothing can have been done, else another OSError.
+        """
+        return self._connection.request("POST", target, body, headers, timeout_s=timeout_s)
+
+    def is_ready(self) -> bool:
+        """Say whether an engine of this version or a newer one answers, without starting one."""
+        if self._connection.is_fresh():
+            return True
+        self.close()
+        health = self._health()
+        return health is not None and not _is_too_old(health)
+
+    def ensure(self) -> None:
+        """See that an engine of this version or a newer one answers, if need be by starting it.
+
+        Many may do so at once, in any process, and one engine is started. Raises HomeRefused or
+        EngineUnreachable.
+        """
+        if not self.is_ready():
+            try:
+                self._replace()
+            except OSError as exc:
+                raise EngineUnreachable(
+                    f"the engine cannot be started: {exc.strerror or exc}"
+                ) from exc
+
+    def interrupt(self) -> None:
+        """Make a request fail that waits in another thread."""
+        self._connection.interrupt()
+
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _send(
-        self, method: str, path: str, body: bytes, timeout_s: float
-    ) -> http.client.HTTPResponse:
-        if self._connection is None:
-            self._ensure()
-        return self._request(method, path, body, timeout_s)
-
-    def _request(
-        self, method: str, path: str, body: bytes, timeout_s: float
-    ) -> http.client.HTTPResponse:
-        if self._connection is None:
-            self._connection = _SocketConnection(self._socket)
-        self._connection.timeout = timeout_s
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(timeout_s)
-        self._connection.request(
-            method, path, body=body, headers={"Content-Type": "application/json"}
-        )
-        return self._connection.getresponse()
+        self._connection.close()
 
     def _health(self) -> dict[str, Any] | None:
         try:
-            response = self._request("GET", "/healthz", b"", 5.0)
-            found: dict[str, Any] = json.loads(response.read())
-        except (OSError, http.client.HTTPException, ValueError):
+            response = self._connection.request("GET", "/healthz", timeout_s=5.0)
+            found = dict(json.loads(response.read()))
+        except (OSError, ValueError, TypeError):
             self.close()
             return None
+        if _is_too_old(found):
+            # So a connection that is open is one to an engine that is good enough.
+            self.close()
         return found
 
-    def _ensure(self) -> None:
-        """See that an engine of this version or a newer one answers."""
-        health = self._health()
-        if health is not None and not _is_too_old(health):
-            return
+    def _replace(self) -> None:
+        """Start an engine where none is, or where an older one is."""
         try:
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = (self._home / "start.lock").open("a")
@@ -188,7 +210,8 @@ class EngineClient:
                 start_new_session=True,
             )
         reap()
-        _started.append(engine)
+        with _started_lock:
+            _started.append(engine)
         return engine
 
     def _last_words(self) -> str:
@@ -207,22 +230,10 @@ class EngineClient:
         return owner.pid if owner else 0
 
 
-class _SocketConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
-
-
 def reap() -> None:
     """Take leave of engines that this process started and that ended; the others live on."""
-    _started[:] = [engine for engine in _started if engine.poll() is None]
+    with _started_lock:
+        _started[:] = [engine for engine in _started if engine.poll() is None]
 
 
 def launcher() -> Path:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from embeddings.errors import EmbeddingError
 from memory import wire
-from memory.cli import data, init, memories, running
+from memory.cli import data, init, lifecycle, mcp, memories, running
 from memory.cli.session import EXIT_FAILED, EXIT_USAGE, examples, printable
 from memory.errors import ServiceError, UsageError
 from memory.version import installed_version
@@ -39,7 +39,14 @@ def cli() -> None:
     """Memory for coding agents: kept in files, found by meaning, never lost."""
 
 
-for command in (init.init, *memories.COMMANDS, *data.COMMANDS, *running.COMMANDS):
+for command in (
+    init.init,
+    *memories.COMMANDS,
+    *lifecycle.COMMANDS,
+    *data.COMMANDS,
+    *running.COMMANDS,
+    *mcp.COMMANDS,
+):
     cli.add_command(command)
 
 

@@ -25,6 +25,7 @@ KERNEL = (
     "memory.loader",
     "memory.relevance",
     "memory.cli.client",
+    "memory.cli.front",
 )
 
 #: Where somebody starts to import us.

@@ -209,3 +209,34 @@ def _end_import(running: subprocess.Popen[str]) -> dict[str, Any]:
     assert running.returncode == 0, complaints
     answer: dict[str, Any] = json.loads(output)
     return answer
+
+
+# Moves.
+
+
+def test_a_memory_that_is_moved_is_never_nowhere_when_the_engine_is_killed(
+    home: Home, chance: random.Random
+) -> None:
+    client = home.client()
+    texts = [_words(chance) for _ in range(4)]
+    ids = [client.call("save", home.request(text=text))["id"] for text in texts]
+    for number in range(12):
+        text, record_id = texts[number % 4], ids[number % 4]
+        to = chance.choice(("hot", "deep"))
+
+        client.call("move", home.request(ref=record_id, to=to))
+        threading.Event().wait(chance.uniform(0, _LONGEST_DELAY_S))
+        home.kill_engine()
+
+        found = client.call("search", home.request(query=text))
+        assert [hit["id"] for hit in found["hits"]].count(record_id) == 1
+        assert client.call("get", home.request(ref=record_id))["tier"] == to
+        assert client.call("status", home.request())["held"] is None
+    client.call("drain", {"wait": True})
+    listed = client.call("list", home.request())["memories"]
+    root = home.hot_root
+    assert {str(path) for path in root.glob("*.md") if path.name != "MEMORY.md"} == {
+        memory["path"] for memory in listed if memory["tier"] == "hot"
+    }
+    assert [memory["revision"] for memory in listed] == [1] * 4
+    assert_each_once(home, texts)
