@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from memory.cli.client_setup import ClientSetup, client_options
 from memory.cli.session import Session, examples, say, verb
 from memory.config import PROJECT_FILE
 from memory.errors import UsageError
@@ -22,19 +24,40 @@ tiermem init                         mark this folder, so that moving it keeps i
 tiermem init --hot-root .memory      keep the hot files in the repository's folder
 tiermem init --adopt                 this copy takes over the project of its id file
 tiermem init --remove                take the id file away again; memories stay
+tiermem init --client cursor         let Cursor start tiermem in this project; shows the change
+tiermem init --client codex --user   the same for Codex, in all of your projects
+tiermem init --client zed --dry-run  show the change, write nothing
+tiermem init --client zed --print    print what to paste into Zed's settings
+tiermem init --client zed --remove   take just that entry away again
 """
     )
 )
 @click.option("--adopt", is_flag=True, help="Bind the project of the id file to this folder.")
-@click.option("--remove", is_flag=True, help="Remove the id file; memories stay.")
+@click.option(
+    "--remove",
+    is_flag=True,
+    help="Remove the id file; memories stay. With --client: remove our entry instead.",
+)
 @click.option("--hot-root", type=click.Path(path_type=Path), help="Where hot files shall lie.")
 @click.option("--tracked", is_flag=True, help="With --hot-root: let git track those files.")
+@client_options
 @verb
-def init(session: Session, adopt: bool, remove: bool, hot_root: Path | None, tracked: bool) -> int:
-    """Give this folder a project id of its own.
+def init(
+    session: Session,
+    adopt: bool,
+    remove: bool,
+    hot_root: Path | None,
+    tracked: bool,
+    **client_choices: Any,
+) -> int:
+    """Make this folder a project, or set up an MCP client for it.
 
-    It is written into .tiermem.toml, so that the folder keeps its memory when it is moved.
+    The id is written into .tiermem.toml, so that the folder keeps its memory when it is moved. With
+    --client only the settings of that client are changed: one entry, and nothing else in them.
     """
+    setup = ClientSetup(**client_choices, remove=remove)
+    if setup.is_asked(others=bool(adopt or hot_root or tracked)):
+        return setup.run(session)
     if remove and (adopt or hot_root or tracked):
         raise UsageError("--remove goes with no other option", hint="see: tiermem init --help")
     if tracked and hot_root is None:

@@ -1,0 +1,1 @@
+"""Other programs' settings: how each MCP client is told to start `tiermem mcp`."""
