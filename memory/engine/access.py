@@ -11,7 +11,7 @@ from memory import wire
 from memory.config import Settings, for_project
 from memory.engine.host import Host
 from memory.errors import ProjectRefused, Refused, UsageError
-from memory.projects import Project, look
+from memory.projects import GLOBAL, Project, look
 from memory.search import Search
 from memory.service import MemoryService
 from tiers.records import GLOBAL_PROJECT
@@ -73,6 +73,7 @@ class View:
                 "this token does not open global memories",
                 hint="leave scope out, or make a token that does: tiermem token --global",
             )
+        self.host.attend_to(GLOBAL if is_global else project)
         return Here(
             key=GLOBAL_PROJECT if is_global else project.key,
             project=project,

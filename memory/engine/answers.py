@@ -16,6 +16,7 @@ from memory.errors import Ambiguous, NotFound, ServiceError, UsageError
 from memory.indexer import searchable_text
 from memory.loader import LoadBudget
 from memory.loader import load as load_hot
+from memory.search import Answer as Found
 from memory.search import Hit, Query
 from memory.service import Known, Receipt, Save
 from tiers.catalogue import Entry
@@ -100,7 +101,12 @@ def _record_id(here: Here, item: wire.SaveItem) -> str | None:
     """
     is_taken = item.id is not None and here.service.is_elsewhere(here.key, item.id)
     if item.key is not None and (item.id is None or is_taken):
-        return str(uuid.uuid5(_IMPORT_NAMESPACE, f"{here.key}\0{item.key}"))
+        made = str(uuid.uuid5(_IMPORT_NAMESPACE, f"{here.key}\0{item.key}"))
+        if here.service.is_elsewhere(here.key, made):
+            # Somebody else imported the same thing privately.
+            owner = here.service.owner
+            made = str(uuid.uuid5(_IMPORT_NAMESPACE, f"{here.key}\0{owner}\0{item.key}"))
+        return made
     if item.id is not None and not _is_uuid(item.id):
         raise UsageError(f"{item.id!r} is no id", hint="an id is a UUID in lower case; or use key")
     return item.id
@@ -128,26 +134,9 @@ def receipt_of(receipt: Receipt) -> wire.SaveAnswer:
 
 
 def search(view: View, asked: wire.SearchRequest) -> wire.SearchAnswer:
-    """Find memories."""
-    if not asked.query.strip():
-        raise UsageError("there is nothing to search for", hint="tiermem search 'some words'")
+    """Find memories, and note what was found."""
     here = view.enter(asked)
-    limit = asked.limit or usual_limit(view, asked)
-    answer = here.search.search(
-        Query(
-            text=asked.query,
-            project=here.project.key,
-            with_global=here.with_global,
-            limit=limit,
-            tier=asked.tier,
-            type=asked.type,
-            category=asked.category,
-            tags=tuple(asked.tags),
-            since=_aware(asked.since),
-            until=_aware(asked.until),
-            include_superseded=asked.include_superseded,
-        )
-    )
+    answer = _found(view, here, asked)
     return wire.SearchAnswer(
         hits=[_hit(hit, explain=asked.explain) for hit in answer.hits],
         degraded=list(answer.degraded),
@@ -156,6 +145,26 @@ def search(view: View, asked: wire.SearchRequest) -> wire.SearchAnswer:
             here.project.key, [hit.payload["id"] for hit in answer.hits]
         ),
         held=here.service.held(here.project.key),
+    )
+
+
+def _found(view: View, here: Here, asked: wire.SearchRequest) -> Found:
+    if not asked.query.strip():
+        raise UsageError("there is nothing to search for", hint="tiermem search 'some words'")
+    return here.search.search(
+        Query(
+            text=asked.query,
+            project=here.project.key,
+            with_global=here.with_global,
+            limit=asked.limit or usual_limit(view, asked),
+            tier=asked.tier,
+            type=asked.type,
+            category=asked.category,
+            tags=tuple(asked.tags),
+            since=_aware(asked.since),
+            until=_aware(asked.until),
+            include_superseded=asked.include_superseded,
+        )
     )
 
 
@@ -319,14 +328,13 @@ def _with_all_words(view: View, here: Here, asked: wire.ForgetRequest, query: st
     request = wire.SearchRequest(
         project=asked.project, scope=asked.scope, query=query, limit=asked.limit
     )
-    near = search(view, request)
     found: list[Entry] = []
-    for hit in near.hits:
-        record = here.service.current(hit.id)
+    for hit in _found(view, here, request).hits:
+        record = here.service.current(hit.payload["id"])
         if record is None or record.project != here.key:
             continue
         if words <= set(view.app.sparse.encode_document(searchable_text(record)).indices):
-            found.append(here.service.find(here.key, hit.id))
+            found.append(here.service.find(here.key, record.id))
     return found
 
 

@@ -34,7 +34,8 @@ class Host:
         self.http, self.http_problem = "", ""  # where it listens over TCP, or why it does not
         self._watcher = Watcher(self._look)
         self._entered: dict[str, Project] = {}
-        self._lock = threading.Lock()  # guards _entered
+        self._attended: set[str] = set()
+        self._lock = threading.Lock()  # guards _entered and _attended
 
     def start(self) -> None:
         """Start the relays and watch every project that this home knows."""
@@ -53,21 +54,30 @@ class Host:
         if known is not None:
             return known
         project = self.app.projects.resolve(Path(folder))
+        self.attend_to(project)
+        with self._lock:
+            self._entered[folder] = project
+        return project
+
+    def attend_to(self, project: Project) -> None:
+        """Watch a project's hot files; at its first use, take in what people changed meanwhile."""
+        with self._lock:
+            if project.key in self._attended:
+                return
+            self._attended.add(project.key)
         self._watch(project)
         try:
             self._look(project.key)
         except (StoreUnavailable, StoreBusy, StoreFull, StoreDamaged) as exc:
             # No reason to refuse a save or a search: the watcher looks again.
             log.warning("edits of %s are taken in later: %s", project.name, exc.message)
-        with self._lock:
-            self._entered[folder] = project
-        return project
 
     def leave(self, key: str) -> None:
         """Look at a project's registration again when it is next asked for."""
         self.app.folders.drop(key)
         with self._lock:
             self._entered = {f: p for f, p in self._entered.items() if p.key != key}
+            self._attended.discard(key)
 
     def rss_mb(self) -> float:
         """Measure the resident memory of this process; 0 where the system does not tell."""

@@ -54,7 +54,7 @@ VERBS: Mapping[str, Verb] = {
     "feedback": Verb(wire.FeedbackRequest, wire.FeedbackAnswer, answers.feedback),
     "load": Verb(wire.LoadRequest, wire.LoadAnswer, answers.load),
     "status": Verb(wire.ProjectRequest, wire.StatusAnswer, health.status),
-    "held": Verb(wire.HeldRequest, wire.HeldAnswer, answers.held),
+    "held": Verb(wire.HeldRequest, wire.HeldAnswer, answers.held, is_local=True),
     "doctor": Verb(wire.ProjectRequest, wire.DoctorAnswer, health.doctor, is_local=True),
     "drain": Verb(wire.DrainRequest, wire.DrainAnswer, answers.drain, is_local=True),
     "rescan": Verb(wire.ProjectRequest, wire.DrainAnswer, answers.rescan, is_local=True),

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from memory.engine.access import Caller
+from memory import wire
+from memory.engine import answers
+from memory.engine.access import Caller, View
 from memory.engine.host import Host
 from memory.engine.toolbox import TOOLS
 from memory.engine.tools.tool import Tool, Toolset
 from tests.support.agents import Agent, served
+from tiers.records import Visibility
 
 EVERYTHING = ",".join(Toolset)
 
@@ -578,3 +581,41 @@ def test_the_source_systems_own_calls_are_understood(agent: Agent) -> None:
     assert agent.do("memory_get", id=stored["id"])["type"] == "project"
     assert noted["verdicts"] == {stored["id"]: "used"}
     assert "decision" in agent.call("memory_store", content="x", type="nope").problem["hint"]
+
+
+def test_a_file_put_among_the_global_ones_is_taken_in(agent: Agent, host: Host) -> None:
+    agent.do("memory_save", text="I prefer tabs", scope="global", tier="hot", name="tabs")
+    folder = host.app.folders.get("global").hot.root
+    (folder / "spaces.md").write_text("Never two spaces after a full stop.\n", encoding="utf-8")
+    host.leave("global")
+
+    found = agent.do("memory_search", query="spaces after a full stop", scope="global")["hits"]
+
+    assert [hit["name"] for hit in found] == ["spaces"]
+    assert found[0]["scope"] == "global"
+
+
+def test_a_forget_preview_is_no_search_that_feedback_could_name(agent: Agent) -> None:
+    agent.do("memory_save", text="the office is in the old harbour")
+
+    agent.do("memory_forget", query="office harbour")
+
+    assert agent.do("session_recalled")["recalls"] == []
+
+
+def test_two_owners_import_the_same_thing_privately(host: Host, make_agent: MakeAgent) -> None:
+    ada = make_agent()
+    project = host.app.projects.resolve(ada.folder)
+    views = [
+        View(host, Caller(owner=name, project=project, is_local=False)) for name in ("ada", "ben")
+    ]
+    item = wire.SaveItem(text="a private note", key="note.md", visibility=Visibility.PRIVATE)
+    request = wire.SaveBatchRequest(items=[item])
+
+    saved = [answers.save_batch(view, request).results[0].saved for view in views]
+    again = [answers.save_batch(view, request).results[0].saved for view in views]
+
+    assert all(one is not None for one in saved)
+    assert len({one.id for one in saved if one}) == 2
+    assert [one.id for one in again if one] == [one.id for one in saved if one]
+    assert all(one.unchanged for one in again if one)

@@ -160,6 +160,7 @@ _MOST_PATHS = 30
 
 def held(view: View, args: HeldArguments) -> Reply:
     """Show held changes of hot files, or decide on them."""
+    _only_local(view)
     if args.action == "show":
         status = health.status(view, wire.ProjectRequest())
         told = HeldChanges(held=status.held, paths=status.held_paths[:_MOST_PATHS])
