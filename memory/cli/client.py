@@ -189,8 +189,9 @@ class EngineClient:
             if was_killed or (code == 0 and not _is_locked(self._home)):
                 engine, killed = self._spawn(), killed + was_killed
             time.sleep(0.01)
+        owner = f"; process {self._owner_pid()} has the home" if _is_locked(self._home) else ""
         raise EngineUnreachable(
-            f"the engine did not answer within {_START_S:.0f} s",
+            f"the engine did not answer within {_START_S:.0f} s{owner}: {self._last_words()}",
             hint=f"see {self._home / 'engine.log'}",
         )
 

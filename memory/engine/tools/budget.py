@@ -13,8 +13,10 @@ from memory.engine.tools.tool import (
     Result,
 )
 
-#: How often an answer is packed anew because marks and escapes made it too long.
-_PACKINGS = 6
+#: How often an answer is packed anew because marks and escapes made it too long; the last time it
+#: has a fifth of the room.
+_PACKINGS = 16
+_LESS = 0.9
 
 
 def within(max_tokens: int | None, pack: Callable[[int], Reply]) -> Reply:
@@ -23,14 +25,15 @@ def within(max_tokens: int | None, pack: Callable[[int], Reply]) -> Reply:
     room = limit
     for _ in range(_PACKINGS):
         reply = pack(room)
-        size = max(_length(reply.data), len(reply.text))
+        size = max(length(reply.data), len(reply.text))
         if size <= limit:
             break
-        room = int(room * limit / size * 0.97)
+        room = int(room * min(limit / size, 1.0) * _LESS)
     return reply
 
 
-def _length(data: Result) -> int:
+def length(data: Result) -> int:
+    """Count the characters of structured content as compact JSON."""
     return len(json.dumps(as_json(data), ensure_ascii=False, separators=(",", ":")))
 
 

@@ -13,7 +13,7 @@ from memory.app import now_utc
 from memory.engine import answers
 from memory.engine.access import View
 from memory.engine.packing import age_of, cut, fit, recalled
-from memory.engine.tools.budget import within
+from memory.engine.tools.budget import length, within
 from memory.engine.tools.tool import (
     Arguments,
     MaxTokens,
@@ -27,8 +27,8 @@ from memory.engine.tools.tool import (
 )
 from tiers.records import MemoryType, Origin, Tier
 
-#: What one hit costs beside its text: id, name, dates and the marks.
-_HIT_OVERHEAD = 260
+#: What an answer costs beside its hits.
+_REST = 300
 
 
 class SearchArguments(Arguments):
@@ -96,7 +96,9 @@ def search(view: View, args: SearchArguments) -> Reply:
 
 def _pack(answer: wire.SearchAnswer, offset: int, limit: int, room: int, now: datetime) -> Reply:
     wanted = answer.hits[offset : offset + limit]
-    pieces = fit([hit.text for hit in wanted], room - 300, overhead=_HIT_OVERHEAD)
+    # Paths and names differ in length, so the costliest hit stands for all.
+    overhead = max((length(_hit(hit, "", now)) for hit in wanted), default=0)
+    pieces = fit([hit.text for hit in wanted], room - _REST, overhead=overhead)
     pairs = list(zip(wanted, pieces, strict=False))
     after = offset + len(pairs)
     found = Found(
