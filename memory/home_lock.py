@@ -124,13 +124,22 @@ def socket_path(home: Path) -> Path:
     """Say where the engine of a home listens.
 
     A socket's path has at most 108 bytes on Linux and 104 on macOS, so a deep home gets a short
-    one in a private folder of the system's temporary folder.
+    one in a private folder. It is the same for every process of a user: clients start with bare
+    environments, so no variable, such as TMPDIR, may have a say in it.
     """
     direct = home / "engine.sock"
     if len(os.fsencode(direct)) <= 100:
         return direct
     import hashlib
-    import tempfile
 
     name = hashlib.sha256(os.fsencode(home.absolute())).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"tiermem-{os.getuid()}" / f"{name}.sock"
+    return Path(f"/tmp/tiermem-{os.geteuid()}") / f"{name}.sock"  # noqa: S108 - see is_private
+
+
+def is_private(socket: Path) -> bool:
+    """Say whether a socket's folder belongs to this user, so that nobody else listens there."""
+    try:
+        folder = socket.parent.lstat()
+    except OSError:
+        return False
+    return folder.st_uid == os.geteuid()

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
 
+from memory.home_lock import is_private
+
 _BLOCK_BYTES = 65_536
 _MOST_HEADERS = 100
 _LONGEST_LINE_BYTES = 65_536
@@ -175,6 +177,8 @@ class SocketConnection:
     def _open(self, timeout_s: float) -> tuple[socket.socket, BufferedReader]:
         if self._socket is not None and self._reader is not None:
             return self._socket, self._reader
+        if not is_private(Path(self._path)):
+            raise NotSent(f"nobody of ours listens at {self._path}")
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             _connect(connected, self._path, timeout_s)

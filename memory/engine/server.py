@@ -33,7 +33,7 @@ from memory.engine.problems import no_such_route, problem_response, respond
 from memory.engine.rest import LARGEST_BODY_BYTES, elsewhere, routes, routes_for_others
 from memory.engine.tcp import Address, Connection, Listening, is_loopback, listen, resolve
 from memory.errors import HomeRefused, ServiceError, UsageError
-from memory.home_lock import HomeLock, refuse_shared_file_system, socket_path
+from memory.home_lock import HomeLock, is_private, refuse_shared_file_system, socket_path
 from memory.tokens import Tokens
 from memory.version import installed_version
 
@@ -280,8 +280,7 @@ async def _no_such(request: Request, exc: Exception) -> Response:
 def _listen(path: Path) -> socket.socket:
     """Bind the socket for this user alone. The caller owns the home, so a stale one is removed."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    owner = path.parent.stat()
-    if owner.st_uid != os.geteuid():
+    if not is_private(path):
         raise HomeRefused(f"{path.parent} belongs to somebody else")
     with contextlib.suppress(FileNotFoundError):
         path.unlink()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from memory.cli import client
+from memory.cli.client import EngineClient
 from memory.errors import HomeRefused
 from memory.home_lock import HomeLock, refuse_shared_file_system, socket_path
 from tests.support.homes import Home, is_alive, wait_until
@@ -220,3 +224,39 @@ def test_an_engine_whose_home_is_moved_away_ends(home: Home, tmp_path: Path) -> 
     home.path.rename(tmp_path / "elsewhere")
 
     wait_until(lambda: not is_alive(pid))
+
+
+def test_fronts_with_other_temporary_folders_reach_the_same_engine(tmp_path: Path) -> None:
+    """A deep home's path is too long for a socket, and clients start with bare environments."""
+    home = Home(tmp_path / ("a" * 60) / ("b" * 60) / "home", tmp_path / "project")
+    try:
+        for name in ("one", "two"):
+            folder = tmp_path / name
+            folder.mkdir()
+            home.environment["TMPDIR"] = str(folder)
+            home.cli("save", f"said from {name}")
+
+        assert len(home.json("list")["memories"]) == 2
+        assert len(home.engines()) == 1
+    finally:
+        home.end()
+
+
+def test_a_socket_in_somebody_elses_folder_is_not_asked(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever makes that folder first could otherwise read what is saved."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    os.chown(folder, 12_345, 12_345)
+    monkeypatch.setattr(client, "socket_path", lambda _: folder / "s.sock")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "s.sock"))
+        listening.listen()
+        listening.setblocking(False)
+
+        assert EngineClient(home.path).is_running() is False
+        with pytest.raises(BlockingIOError):
+            listening.accept()
