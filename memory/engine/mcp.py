@@ -27,7 +27,15 @@ from memory.engine.resources import PROMPTS, TEMPLATE, Argument, page, prompt, r
 from memory.engine.toolbox import BY_NAME, INSTRUCTIONS, parse_toolsets, tools_of
 from memory.engine.tools.budget import as_json
 from memory.engine.tools.tool import Tool, Toolset
-from memory.errors import Forgotten, NotFound, ProjectRefused, Refused, ServiceError, UsageError
+from memory.errors import (
+    EngineFailed,
+    Forgotten,
+    NotFound,
+    ProjectRefused,
+    Refused,
+    ServiceError,
+    UsageError,
+)
 from tiers.errors import TierError
 
 if TYPE_CHECKING:
@@ -88,7 +96,11 @@ class McpDoor:
         except _OURS as exc:
             await _told(problem_of(exc))(scope, receive, send)
             return
-        app = await self._app()
+        try:
+            app = await self._app()
+        except EngineFailed as exc:
+            await _told(problem_of(exc))(scope, receive, send)
+            return
         await app({**scope, _VIEW: view, _CHOSEN: chosen}, receive, send)
 
     def _view(self, scope: Scope) -> View:
@@ -118,10 +130,17 @@ class McpDoor:
         return await asyncio.shield(self._serving)
 
     async def _serve(self, serving: asyncio.Future[Asgi]) -> None:
-        manager = await run_in_threadpool(self._manager)
-        async with manager.run():
-            serving.set_result(manager.handle_request)
-            await asyncio.Event().wait()
+        try:
+            manager = await run_in_threadpool(self._manager)
+            async with manager.run():
+                serving.set_result(manager.handle_request)
+                await asyncio.Event().wait()
+        except ImportError as exc:
+            # Whoever waits must not wait for ever; the next call tries again.
+            self._serving = None
+            serving.set_exception(
+                EngineFailed(f"the MCP SDK cannot be loaded: {exc}", hint="install tiermem again")
+            )
 
     def _manager(self) -> Any:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

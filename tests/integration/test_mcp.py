@@ -11,6 +11,7 @@ import pytest
 from memory.config import PROJECT_FILE
 from memory.engine import surface
 from memory.engine.host import Host
+from memory.engine.mcp import McpDoor
 from memory.engine.toolbox import INSTRUCTIONS
 from memory.engine.tools.tool import Toolset
 from memory.projects import write_id_file
@@ -231,3 +232,18 @@ def test_a_repository_with_another_projects_id_file_is_refused(
     assert answer.status_code == 403
     assert answer.json()["code"] == "project-refused"
     assert "6543" not in answer.text
+
+
+def test_an_sdk_that_cannot_be_loaded_is_an_answer_and_not_a_silence(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: McpDoor) -> None:
+        raise ImportError("no module named mcp")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(McpDoor, "_manager", missing)
+        answer = agent.post("tools/list")
+
+    assert answer.status_code == 500
+    assert "install" in answer.json()["hint"]
+    assert agent.result("tools/list")["tools"]
