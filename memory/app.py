@@ -146,7 +146,7 @@ class App:
             sparse=self.sparse,
             owner=settings.owner,
             clock=now_utc,
-            path_of=self.service.path_of,
+            path_of=lambda record_id, owner: self.service.seen_by(owner).path_of(record_id),
         )
         self.reconciler = Reconciler(
             archive=self.archive,

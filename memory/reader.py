@@ -220,11 +220,15 @@ class MemoryReader:
     # Hot files.
 
     def path_of(self, record_id: str) -> str | None:
-        """Say where a memory's hot file lies."""
+        """Say where a memory's hot file lies, to the one whose files they are.
+
+        Others are not told: a file's name may say that there is another of the kind.
+        """
         placed = self._catalogue.placed(record_id)
-        if not placed:
+        folder = self._folders.get(placed[0].project) if placed else None
+        if folder is None or folder.owner != self.owner:
             return None
-        return str(self._folders.get(placed[0].project).hot.root / placed[0].path)
+        return str(folder.hot.root / placed[0].path)
 
     def visible_files(self, project: str) -> frozenset[str]:
         """Name the topic files, relative to the hot root, that hold what the owner may see.

@@ -117,7 +117,7 @@ class Search:
         sparse: SparseEncoder,
         owner: str,
         clock: Callable[[], datetime],
-        path_of: Callable[[str], str | None],
+        path_of: Callable[[str, str], str | None],
     ) -> None:
         self._catalogue = catalogue
         self._overlay = overlay
@@ -348,7 +348,8 @@ class Search:
             if query.tier and tier is not query.tier:
                 continue
             pending = found.record_id in asked.pending
-            hits.append(Hit(found, tier, self._path_of(found.record_id), pending))
+            path = self._path_of(found.record_id, self._owner)
+            hits.append(Hit(found, tier, path, pending))
             if len(hits) == query.limit:
                 break
         return tuple(hits)

@@ -106,12 +106,17 @@ class View:
         path, root = PurePath(named), _root(bound)
         return ".." not in path.parts and bool(root) and path.is_relative_to(root)
 
+    @property
+    def owns_files(self) -> bool:
+        """Whether the hot files of this home are the caller's own."""
+        return self.caller.owner == self.app.settings.owner
+
     def files(self, here: Here) -> frozenset[str] | None:
         """Name the hot files that the caller may see; None for the one whose files they are.
 
         MEMORY.md is not among them, since it names all the others.
         """
-        if self.caller.owner == self.app.settings.owner:
+        if self.owns_files:
             return None
         return here.service.visible_files(here.key)
 

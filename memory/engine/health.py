@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
@@ -38,7 +39,7 @@ def status(view: View, asked: wire.ProjectRequest) -> wire.StatusAnswer:
         project_name=project.name,
         hot_root=str(folder.hot.root),
         tiers={
-            "hot": _hot(host, project),
+            "hot": _hot(view, project),
             "deep": _store(host, SinkName.DEEP, deep_health(host)),
             "archive": _store(host, SinkName.ARCHIVE, host.app.archive.health()),
         },
@@ -55,6 +56,8 @@ def _as_others_see(whole: wire.StatusAnswer) -> wire.StatusAnswer:
         update={
             "engine": whole.engine.model_copy(update={"pid": 0, "home": "", "http": ""}),
             "hot_root": "",
+            "held_paths": [],
+            "problems": {},
             "tiers": {
                 name: tier.model_copy(
                     update={
@@ -82,7 +85,8 @@ def _engine(host: Host) -> wire.EngineStatus:
     )
 
 
-def _hot(host: Host, project: Project) -> wire.TierStatus:
+def _hot(view: View, project: Project) -> wire.TierStatus:
+    host = view.host
     backlog = host.app.outbox.backlog(SinkName.HOT)
     folder = host.app.folders.get(project.key)
     relay = host.app.relays[SinkName.HOT]
@@ -91,8 +95,16 @@ def _hot(host: Host, project: Project) -> wire.TierStatus:
         state, detail = Health.DEGRADED, relay.error or backlog.error
     elif host.app.catalogue.held(project.key):
         state, detail = Health.DEGRADED, "changes of files are held"
-    count = host.app.catalogue.counts(project.key).get(Tier.HOT, 0)
+    count = counts(view, project.key)[Tier.HOT]
     return _tier(state, count, backlog, detail, str(folder.hot.root))
+
+
+def counts(view: View, project: str) -> Counter[Tier]:
+    """Count the memories of a project by tier; not even how many private ones others have."""
+    if view.owns_files:
+        return Counter(view.app.catalogue.counts(project))
+    entries = view.app.service.seen_by(view.caller.owner).entries(project)
+    return Counter(entry.tier for entry in entries)
 
 
 def _store(host: Host, sink: SinkName, health: StoreHealth) -> wire.TierStatus:

@@ -381,14 +381,16 @@ def test_anothers_private_memory_is_never_a_file(ben: Person, keeper: Person) ->
 def test_a_memory_that_its_owner_makes_private_leaves_the_files(ben: Person) -> None:
     saved = ben.save("for everybody", "note", tier=Tier.HOT)
     assert ben.host.app.drain()
-    assert saved.path is not None
+    assert saved.path is None, "the files are another's"
+    path = root(ben) / "note.md"
+    assert path.exists()
 
     private = ben.save("for me alone", "note", tier=None, visibility=PRIVATE)
 
     assert private.tier is Tier.DEEP
-    assert "for me alone" not in Path(saved.path).read_text("utf-8")
+    assert "for me alone" not in path.read_text("utf-8")
     assert ben.host.app.drain()
-    assert not Path(saved.path).exists()
+    assert not path.exists()
     assert "note" not in (root(ben) / "MEMORY.md").read_text("utf-8")
     assert ben.texts("for me alone") == ["for me alone"]
 

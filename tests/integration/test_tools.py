@@ -479,6 +479,12 @@ def test_private_memories_of_one_owner_are_not_anothers(
             assert ben.call(tool, id=mine["id"]).problem["error"] == "not-found"
         assert ben.do("memory_list")["total"] == 1
         assert ben.do("memory_status").get("hot_root") is None
+        assert ben.do("memory_status")["tiers"]["hot"]["count"] == 1
+        assert all("path" not in hit for hit in hits)
+        same_name = ben.do("memory_save", text="Ben sleeps well", name="sleep")
+        assert "path" not in same_name
+        assert "path" not in ben.do("memory_get", id="sleep")
+        assert same_name["id"] != mine["id"]
         assert ben.call("memory_doctor").problem["error"] == "refused"
 
     assert ada.do("memory_get", id="sleep")["revision"] == 1

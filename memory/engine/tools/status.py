@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from pydantic import Field
 
 from memory import wire
@@ -86,18 +84,9 @@ def status(view: View, _: StatusArguments) -> Reply:
 
 def _counts(view: View, project: str) -> dict[str, int]:
     """Count the memories of one project that each tier holds, as this home knows it."""
-    if view.caller.owner == view.app.settings.owner:
-        by_tier = view.app.catalogue.counts(project)
-    else:
-        # Not even how many private memories of others there are.
-        entries = view.app.service.seen_by(view.caller.owner).entries(project)
-        by_tier = Counter(entry.tier for entry in entries)
-    found = sum(by_tier.get(tier, 0) for tier in (Tier.HOT, Tier.DEEP))
-    return {
-        "hot": by_tier.get(Tier.HOT, 0),
-        "deep": found,
-        "archive": found + by_tier.get(Tier.COLD, 0),
-    }
+    by_tier = health.counts(view, project)
+    found = by_tier[Tier.HOT] + by_tier[Tier.DEEP]
+    return {"hot": by_tier[Tier.HOT], "deep": found, "archive": found + by_tier[Tier.COLD]}
 
 
 TOOL = Tool(
