@@ -28,6 +28,7 @@ from memory.engine.toolbox import BY_NAME, INSTRUCTIONS, parse_toolsets, tools_o
 from memory.engine.tools.budget import as_json
 from memory.engine.tools.tool import Tool, Toolset
 from memory.errors import (
+    Ambiguous,
     EngineFailed,
     Forgotten,
     NotFound,
@@ -340,6 +341,8 @@ def _hint(exc: Exception, hint: str) -> str:
     speaks_of_the_command_line = "tiermem " in hint or "--" in hint
     if isinstance(exc, UsageError) and speaks_of_the_command_line:
         return "see the example"
+    if isinstance(exc, Ambiguous) and speaks_of_the_command_line:
+        return "give the id of the one that is meant as id"
     return _AGENT_HINTS.get(hint, hint)
 
 

@@ -487,7 +487,9 @@ def test_private_memories_of_one_owner_are_not_anothers(
         assert same_name["id"] != mine["id"]
         assert ben.call("memory_doctor").problem["error"] == "refused"
 
-    assert ada.do("memory_get", id="sleep")["revision"] == 1
+    assert ada.do("memory_get", id=mine["id"])["revision"] == 1
+    assert "--" not in ada.call("memory_save", text="new", name="sleep").problem["hint"]
+    assert ada.do("memory_save", text="I sleep well", id=mine["id"])["revision"] == 2
 
 
 # What agents stumbled over.

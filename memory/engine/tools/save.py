@@ -30,6 +30,7 @@ class SaveArguments(Arguments):
     """What memory_save takes."""
 
     text: Annotated[str, Field(max_length=1_000_000, description="markdown; the point comes first")]
+    id: Short | None = Field(None, description="revise this memory")
     name: Short | None = Field(None, description="short title; an existing one is revised")
     description: Short | None = Field(None, description="one line: what it is good for")
     type: MemoryType | None = Field(
