@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -243,17 +244,20 @@ def test_fronts_with_other_temporary_folders_reach_the_same_engine(tmp_path: Pat
 
 
 def test_a_socket_in_somebody_elses_folder_is_not_asked(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever makes that folder first could otherwise read what is saved."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a folder away")
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    os.chown(folder, 12_345, 12_345)
-    monkeypatch.setattr(client, "socket_path", lambda _: folder / "s.sock")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(folder / "s.sock"))
+    # A folder of its own: a socket's path must be short.
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as name,
+        socket.socket(socket.AF_UNIX) as listening,
+    ):
+        path = Path(name) / "s.sock"
+        os.chown(name, 12_345, 12_345)
+        monkeypatch.setattr(client, "socket_path", lambda _: path)
+        listening.bind(str(path))
         listening.listen()
         listening.setblocking(False)
 
